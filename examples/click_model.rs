@@ -43,8 +43,8 @@ impl<Inner: PredictExecutor> PredictExecutor for Calibrated<Inner> {
         Ok(computed)
     }
 
-    fn replace_weights(&mut self, weights: &CtrWeights) -> Result<(), Error> {
-        self.inner.replace_weights(weights)
+    fn replace_weights(&mut self, safetensors: &[u8]) -> Result<(), Error> {
+        self.inner.replace_weights(safetensors)
     }
 }
 
@@ -86,16 +86,15 @@ fn build(odds: f32) -> Result<PredictModel, Failure> {
     // The table, in memory; it may as well be in any levels of a parameter server.
     let config = table_config(folder)?;
     let server = Arc::new(start_tables(&config)?);
-    let tables = PredictTables::find(&server, &config.models[0], &network)?;
+    let tables = PredictTables::find(&server, &config.models[0], network.inputs())?;
 
     // One instance on the CPU, in the wrapper.
     let ops = Ops::cpu(CpuOptions { threads: 1, level: None, compute: Compute::F32 })?;
     let inner = CpuPredictExecutor::new(ops, &network, &weights, tables, 0, SAMPLES)?;
     let inputs = network.inputs();
-    let slots = |slots| SlotsOfTable { slots, keys_most: 2 * slots };
     let shape = RequestShape {
         dense: inputs.dense_dim,
-        tables: inputs.tables.iter().map(|table| slots(table.slots)).collect(),
+        tables: SlotsOfTable::all(inputs, &[]),
         key_kind: KeyKind::I64,
         outputs: network.output_width(),
         max_samples: SAMPLES,
@@ -104,7 +103,6 @@ fn build(odds: f32) -> Result<PredictModel, Failure> {
     let parts = PredictParts {
         name: "calibrated".to_owned(),
         shape,
-        network,
         batching,
         executors: vec![Box::new(Calibrated { inner, odds })],
         weights: None,

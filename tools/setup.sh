@@ -8,7 +8,7 @@
 #   tools/setup.sh tests    what the tests need beside it: redis-server and RocksDB's library
 set -euo pipefail
 
-rust_oldest="1.90"
+rust_oldest="1.91"
 
 main() {
     require_packages "$@"

@@ -7,6 +7,7 @@ usage: ctr_client.py TERRACE GOLDEN
 import asyncio
 import contextlib
 import json
+import shutil
 import tempfile
 import threading
 import time
@@ -481,6 +482,49 @@ def test_tables_alone_and_the_documents_example(terrace, golden):
             equal(sorted(names), ["dlrm.sparse_embedding1", "rows.sparse_embedding0"])
             http.unload_model("rows")
             raises(InferenceServerException, ["rows"], lambda: http.get_model_metadata("rows"))
+
+
+# Exported with the weights of these models, whatever golden set is tested.
+TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
+
+
+def test_the_dense_part_may_be_an_onnx_file(terrace, _golden):
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        repository = folder / "models"
+        models = [GoldenModel(TESTDATA / "ctr", repository, name) for name in ("dlrm", "wdl")]
+        for model in models:
+            replace_network(model, f"{model.name}.onnx")
+        write_ps(folder / "ps.json", models)
+        with serving(terrace, repository, "--ps", folder / "ps.json") as server:
+            for module, client in connected(server):
+                for model in models:
+                    for case in model.cases():
+                        same(client.infer(model.name, case.inputs(module)), case.want)
+            (_, http), (_, grpc) = connected(server)
+            wdl = models[1]
+            kept = wdl.config
+            for wrong, parts in [
+                (kept.replace('"13"', '"12"'), ["des_feature_num", "12"]),
+                (kept + 'parameters { key: "combiner" value { string_value: "max" } }', ["max"]),
+            ]:
+                wdl.write_config(wrong)
+                raises(InferenceServerException, parts, lambda: http.load_model("wdl"))
+            wdl.write_config(kept)
+            shutil.copy(TESTDATA / "ctr_onnx" / "one_sample.onnx", wdl.folder / "1" / "wdl.onnx")
+            raises(InferenceServerException, ["wdl.onnx"], lambda: grpc.load_model("wdl"))
+            case = wdl.cases()[0]
+            same(http.infer("wdl", case.inputs(http_client)), case.want)
+
+
+def replace_network(model, name):
+    """An ONNX file instead of HugeCTR's network and its weights."""
+    folder = model.folder / "1"
+    (folder / f"{model.name}.json").unlink()
+    for dense in folder.glob("*_dense_*"):
+        dense.unlink()
+    shutil.copy(TESTDATA / "ctr_onnx" / name, folder / name)
+    model.write_config(model.config.replace(f"1/{model.name}.json", f"1/{name}"))
 
 
 if __name__ == "__main__":

@@ -224,6 +224,14 @@ impl<'a> ViewMut<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.raw.typed::<T>(), self.raw.shape.count()) }
     }
 
+    /// As [`as_mut_slice`](Self::as_mut_slice), for the rest of the borrow.
+    #[track_caller]
+    pub fn into_slice<T: Element>(self) -> &'a mut [T] {
+        self.raw.assert_dense();
+        // SAFETY: as in `as_mut_slice`; the view, which was the only way to them, is gone.
+        unsafe { std::slice::from_raw_parts_mut(self.raw.typed::<T>(), self.raw.shape.count()) }
+    }
+
     /// Everything under index `i` of the outermost dimension, as a slice.
     #[track_caller]
     #[inline]

@@ -39,6 +39,8 @@ pub enum Error {
          attention takes up to {most}: use the cpu"
     )]
     HstuHeadsOnGpu { key_dim: usize, value_dim: usize, most: usize },
+    #[error("a gpu has no kernels for gradients yet; tune with --device cpu")]
+    GradientsOnGpu,
     #[error("this model has {vocab} tokens; a gpu samples from at most {most}: use the cpu")]
     VocabOnGpu { vocab: usize, most: usize },
 }

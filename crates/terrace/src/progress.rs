@@ -48,3 +48,13 @@ pub fn texts(what: &'static str) -> ProgressBar {
     bar.enable_steady_tick(Duration::from_secs(1));
     bar
 }
+
+/// A bar over things that are done one after the other.
+pub fn counted(what: &'static str, things: &str, total: usize) -> ProgressBar {
+    let template = format!(
+        "{{msg}} [{{bar:32}}] {{human_pos}} of {{human_len}} {things}, {{elapsed}} so far, \
+         {{eta}} left"
+    );
+    let style = ProgressStyle::with_template(&template).expect("the names are constants");
+    ProgressBar::new(total as u64).with_style(style.progress_chars("=> ")).with_message(what)
+}

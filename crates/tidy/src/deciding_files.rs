@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use crate::tree::Tree;
 
 /// Files, and folders with all that is in them.
-const DECIDING: [&str; 12] = [
+const DECIDING: [&str; 13] = [
     "crates/cache/src/kv",
     "crates/cache/src/placement",
     "crates/cache/src/policy",
@@ -19,6 +19,7 @@ const DECIDING: [&str; 12] = [
     "crates/engine/src/generate/scheduler",
     "crates/engine/src/generate/sequence.rs",
     "crates/engine/src/generate/sessions.rs",
+    "crates/tune/src/plan",
 ];
 
 /// Clocks, networks, files and threads.

@@ -7,7 +7,7 @@ use crate::manifest::{crate_of, dependencies};
 use crate::tree::Tree;
 
 /// Each crate with its height; a crate may depend on lower ones only.
-const HEIGHTS: [(&str, usize); 15] = [
+const HEIGHTS: [(&str, usize); 17] = [
     ("tidy", 0),
     ("datasets", 0),
     ("golden", 0),
@@ -18,8 +18,10 @@ const HEIGHTS: [(&str, usize); 15] = [
     ("cache", 4),
     ("model", 4),
     ("tiers", 5),
+    ("tune", 5),
     ("embedding", 6),
     ("engine", 7),
+    ("onnx", 8),
     ("server", 8),
     ("terrace", 9),
     ("fuzz-targets", 9),
@@ -42,7 +44,8 @@ pub fn layers_point_down(tree: &Tree) -> Vec<Finding> {
             if height_of(below).is_none_or(|lower| lower >= height) {
                 let message = format!(
                     "{name} must not depend on {below}: dependencies point down \
-                     (terrace, server, engine, embedding, tiers, model and cache, kernels, device)"
+                     (terrace, server, engine, embedding, tiers and tune, model and cache, \
+                     kernels, device)"
                 );
                 findings.push(Finding::new(path, line, message));
             }

@@ -36,6 +36,7 @@ from gr.ranking_model import RankingModel
 from gr.sequences import read_sequences, split_users
 from gr.sequential.data import Histories, windows
 from gr.sequential.evaluation import HELD_OUT_OF, held_out
+from gr.sequential.model import SequentialModel, SequentialSizes
 from gr.vocabulary import make_vocabularies, note_ids_without_rows
 
 FEATURES = DATASETS["ml-100k"]
@@ -229,6 +230,29 @@ class LeaveOneOutTest(unittest.TestCase):
                 self.assertEqual(int(data.targets[row]), items[-count])
                 negatives = data.negatives[row].tolist()
                 self.assertEqual(len(set(negatives) - set(items.tolist())), 4)
+
+    def test_a_rank_does_not_depend_on_longer_histories_beside_it(self):
+        histories = Histories(
+            [np.arange(1, 10), np.arange(10, 15)],
+            [np.arange(1, 10) * 700_000, np.arange(5) * 90_000 + 5],
+        )
+        torch.manual_seed(3)
+        sizes = SequentialSizes(
+            items=14, most_items=8, dim=8, layers=2, heads=1, head_dim=8, dropout=0.0,
+            has_times=True,
+        )
+        model = SequentialModel(sizes)
+        for layer in model._hstu._attention_layers:
+            torch.nn.init.normal_(layer._rel_attn_bias._ts_w, std=5.0)
+        args = SequentialArgs(eval_negatives=4)
+        data = held_out(histories, "test", 8, args, 1, CPU)
+        self.assertEqual(data.times[1].tolist(), [5, 90_005, 180_005, *[270_005] * 5])
+        queries = []
+        for part in (slice(0, 2), slice(1, 2)):
+            longest = int(data.lengths[part].max())
+            encoded = model(data.ids[part, :longest], data.times[part, :longest])
+            queries.append(encoded[-1, 3])
+        torch.testing.assert_close(*queries)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use terrace_embedding::DenseWeights;
-use terrace_model::ctr::{CtrNetwork, CtrWeights};
-
 use super::batch_queue::{BatchQueue, Waiting};
 use super::predict_counters::{BatchStats, PredictCounters};
 use super::predict_error::PredictError;
@@ -13,7 +10,6 @@ use super::predict_executor::PredictExecutor;
 use super::prediction::{PredictTimes, Prediction};
 use super::samples::Samples;
 use super::weight_source::WeightSource;
-use crate::error::Error;
 
 pub(super) struct Instance {
     /// Of the model and the instance, for messages.
@@ -21,7 +17,6 @@ pub(super) struct Instance {
     pub executor: Box<dyn PredictExecutor>,
     pub queue: Arc<BatchQueue>,
     pub counters: Arc<PredictCounters>,
-    pub network: Arc<CtrNetwork>,
     pub weights: Option<Arc<dyn WeightSource>>,
     /// That the executor has, or that did not fit.
     pub weight_version: Option<u64>,
@@ -49,7 +44,7 @@ impl Instance {
             return;
         }
         self.weight_version = Some(newest.version);
-        let replaced = self.replace_weights(&newest);
+        let replaced = self.executor.replace_weights(&newest.safetensors);
         self.counters.add_weights(replaced.is_ok());
         let (name, version) = (&self.name, newest.version);
         match replaced {
@@ -59,11 +54,6 @@ impl Instance {
                  {error}"
             ),
         }
-    }
-
-    fn replace_weights(&mut self, newest: &DenseWeights) -> Result<(), Error> {
-        let weights = CtrWeights::from_safetensors(&self.network, &newest.safetensors)?;
-        self.executor.replace_weights(&weights)
     }
 
     fn compute(&mut self, waiting: Vec<Waiting>) {

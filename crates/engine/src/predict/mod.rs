@@ -8,6 +8,7 @@ mod batch_policy;
 mod batch_queue;
 mod cpu_predict_executor;
 mod cuda;
+mod host_pooling;
 mod instance;
 mod predict_counters;
 mod predict_error;
@@ -23,6 +24,7 @@ mod weight_source;
 
 pub use batch_policy::{BatchPolicy, Decision, Joining};
 pub use cpu_predict_executor::CpuPredictExecutor;
+pub use host_pooling::HostPooling;
 pub use predict_counters::{BatchStats, PredictStats};
 pub use predict_error::PredictError;
 pub use predict_executor::{Computed, PredictExecutor};

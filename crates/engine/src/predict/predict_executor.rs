@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use terrace_model::ctr::CtrWeights;
-
 use super::samples::Samples;
 use crate::error::Error;
 
@@ -11,8 +9,9 @@ pub trait PredictExecutor: Send {
     /// out: `[samples, outputs]`
     fn run(&mut self, samples: &Samples, out: &mut [f32]) -> Result<Computed, Error>;
 
-    /// From the next batch on it computes with other weights; after an error with those before.
-    fn replace_weights(&mut self, weights: &CtrWeights) -> Result<(), Error>;
+    /// From the next batch on it computes with other dense weights; after an error with those
+    /// before.
+    fn replace_weights(&mut self, safetensors: &[u8]) -> Result<(), Error>;
 }
 
 /// When the stages of a batch were over.

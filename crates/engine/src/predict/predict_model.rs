@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use terrace_model::ctr::CtrNetwork;
 use tokio::sync::oneshot;
 
 use super::batch_policy::BatchPolicy;
@@ -33,7 +32,6 @@ pub struct PredictModel {
 pub struct PredictParts {
     pub name: String,
     pub shape: RequestShape,
-    pub network: Arc<CtrNetwork>,
     pub batching: BatchPolicy,
     /// One for each instance.
     pub executors: Vec<Box<dyn PredictExecutor>>,
@@ -43,7 +41,7 @@ pub struct PredictParts {
 
 impl PredictModel {
     pub fn start(parts: PredictParts) -> Result<Self, Error> {
-        let PredictParts { name, shape, network, batching, executors, weights } = parts;
+        let PredictParts { name, shape, batching, executors, weights } = parts;
         let queue = Arc::new(BatchQueue::new(batching));
         let counters = Arc::<PredictCounters>::default();
         let mut model = PredictModel { name, shape, queue, counters, threads: Vec::new() };
@@ -53,7 +51,6 @@ impl PredictModel {
                 executor,
                 queue: Arc::clone(&model.queue),
                 counters: Arc::clone(&model.counters),
-                network: Arc::clone(&network),
                 weights: weights.clone(),
                 weight_version: None,
                 batch: Samples::empty(model.shape.tables.len()),

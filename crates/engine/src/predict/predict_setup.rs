@@ -60,7 +60,6 @@ impl PredictSetup {
         PredictModel::start(PredictParts {
             name: self.name,
             shape,
-            network: self.network,
             batching,
             executors,
             weights: Some(weights),
@@ -75,20 +74,9 @@ impl PredictSetup {
 
     fn shape(&self) -> RequestShape {
         let inputs = self.network.inputs();
-        let tables = inputs.tables.iter().enumerate().map(|(at, table)| SlotsOfTable {
-            slots: table.slots,
-            keys_most: self
-                .keys_most
-                .get(at)
-                .copied()
-                .flatten()
-                .unwrap_or(0)
-                .max(table.keys_per_sample_most)
-                .max(table.slots),
-        });
         RequestShape {
             dense: inputs.dense_dim,
-            tables: tables.collect(),
+            tables: SlotsOfTable::all(inputs, &self.keys_most),
             key_kind: self.key_kind,
             outputs: self.network.output_width(),
             max_samples: self.batching.max_samples,

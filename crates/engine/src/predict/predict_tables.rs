@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_embedding::{ModelTables, ParameterServer, RequestTable, ServedTable};
-use terrace_model::ctr::{CtrNetwork, CtrTable};
+use terrace_model::ctr::{CtrInputs, CtrTable};
 
 use crate::error::Error;
 
@@ -19,10 +19,10 @@ impl PredictTables {
     pub fn find(
         server: &Arc<ParameterServer>,
         model: &ModelTables,
-        network: &CtrNetwork,
+        inputs: &CtrInputs,
     ) -> Result<Self, Error> {
         let names = model.request_tables();
-        let layers = &network.inputs().tables;
+        let layers = &inputs.tables;
         if names.len() != layers.len() {
             let (tables, layers) = (names.len(), layers.len());
             return Err(Error::Predict(format!(

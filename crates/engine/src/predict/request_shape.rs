@@ -1,6 +1,7 @@
 //! What the requests of a model look like, and the check that one does.
 
 use terrace_embedding::KeyKind;
+use terrace_model::ctr::{CtrInputs, CtrTable};
 
 use super::predict_error::PredictError;
 use super::samples::{Samples, TableKeys};
@@ -24,6 +25,24 @@ pub struct SlotsOfTable {
     pub slots: usize,
     /// Keys of a sample, on average over a full request: memory is taken for so many.
     pub keys_most: usize,
+}
+
+impl SlotsOfTable {
+    /// Of all tables of a network. `keys_most` has what a configuration says of each, if it says
+    /// something.
+    pub fn all(inputs: &CtrInputs, keys_most: &[Option<usize>]) -> Vec<Self> {
+        let slots_of = |(at, table): (usize, &CtrTable)| SlotsOfTable {
+            slots: table.slots,
+            keys_most: keys_most
+                .get(at)
+                .copied()
+                .flatten()
+                .unwrap_or(0)
+                .max(table.keys_per_sample_most)
+                .max(table.slots),
+        };
+        inputs.tables.iter().enumerate().map(slots_of).collect()
+    }
 }
 
 impl RequestShape {

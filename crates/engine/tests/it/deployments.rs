@@ -1,8 +1,6 @@
 //! The four ways in which click-through models are deployed: one or several models on one or
 //! several devices. Caches in host memory stand in for those of several GPUs.
 
-use std::sync::Arc;
-
 use terrace_device::Device;
 use terrace_embedding::PsConfig;
 use terrace_engine::Error;
@@ -10,7 +8,6 @@ use terrace_engine::predict::{
     BatchPolicy, BatchStats, Computed, PredictError, PredictExecutor, PredictModel, PredictParts,
     Samples,
 };
-use terrace_model::ctr::CtrWeights;
 
 use crate::golden_click_model::{Golden, check};
 
@@ -68,7 +65,7 @@ impl PredictExecutor for Broken {
         Err(Error::Predict("on purpose".to_owned()))
     }
 
-    fn replace_weights(&mut self, _: &CtrWeights) -> Result<(), Error> {
+    fn replace_weights(&mut self, _: &[u8]) -> Result<(), Error> {
         Ok(())
     }
 }
@@ -81,7 +78,6 @@ fn a_models_faults_disturb_no_other() {
         let broken = PredictParts {
             name: "broken".to_owned(),
             shape: models[0].shape().clone(),
-            network: Arc::clone(&dlrm.network),
             batching: BatchPolicy { max_samples: 128, joining: None, max_waiting: 8 },
             executors: vec![Box::new(Broken { panics })],
             weights: None,

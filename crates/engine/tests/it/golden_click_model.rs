@@ -62,7 +62,8 @@ impl Golden {
         joining: Option<Joining>,
     ) -> PredictModel {
         let model = &self.config.models[model];
-        let tables = PredictTables::find(&self.server, model, &self.network).expect("its tables");
+        let tables = PredictTables::find(&self.server, model, self.network.inputs());
+        let tables = tables.expect("its tables");
         let keys_most = model.tables.iter().map(|table| table.max_keys_per_sample).collect();
         let (max_samples, max_waiting) = (model.max_batch_size, 1024);
         let setup = PredictSetup {

@@ -11,7 +11,7 @@ use terrace_engine::predict::{
     BatchPolicy, Computed, Joining, PredictError, PredictExecutor, PredictModel, PredictParts,
     PredictTables, RequestShape, Samples, SlotsOfTable, VcsrRequest, WeightSource,
 };
-use terrace_model::ctr::CtrWeights;
+use terrace_model::ctr::{CtrNetwork, CtrWeights};
 use terrace_testkit::golden_set;
 
 use crate::golden_click_model::{Golden, check};
@@ -68,7 +68,7 @@ fn an_unknown_table_or_another_width_is_said() {
     let golden = Golden::open("wdl");
     let mut model = golden.config.models[0].clone();
     model.tables.pop();
-    let find = |model| PredictTables::find(&golden.server, model, &golden.network);
+    let find = |model| PredictTables::find(&golden.server, model, golden.network.inputs());
     let error = find(&model).err().expect("a table is missing").to_string();
     assert!(error.contains("2 embedding layers") && error.contains("1 tables"), "{error}");
     let mut model = golden.config.models[0].clone();
@@ -91,6 +91,8 @@ impl WeightSource for Newest {
 struct Counting {
     taken: f32,
     held: Arc<Held>,
+    /// That weights must fit.
+    network: Arc<CtrNetwork>,
 }
 
 /// Whether the instance is to wait, and how many batches it has begun.
@@ -123,7 +125,8 @@ impl PredictExecutor for Counting {
         Ok(Computed { input: Instant::now(), compute: Instant::now() })
     }
 
-    fn replace_weights(&mut self, _: &CtrWeights) -> Result<(), Error> {
+    fn replace_weights(&mut self, safetensors: &[u8]) -> Result<(), Error> {
+        CtrWeights::from_safetensors(&self.network, safetensors)?;
         self.taken += 1.0;
         Ok(())
     }
@@ -136,7 +139,7 @@ fn counting(
 ) -> (PredictModel, Arc<Held>) {
     let network = Golden::open("wdl").network;
     let held = Arc::<Held>::default();
-    let executor = Counting { taken: 0.0, held: Arc::clone(&held) };
+    let executor = Counting { taken: 0.0, held: Arc::clone(&held), network };
     let shape = RequestShape {
         dense: 0,
         tables: vec![SlotsOfTable { slots: 1, keys_most: 1 }],
@@ -147,7 +150,6 @@ fn counting(
     let model = PredictModel::start(PredictParts {
         name: "counting".to_owned(),
         shape,
-        network,
         batching: BatchPolicy { max_samples: 4, joining: None, max_waiting },
         executors: vec![Box::new(executor)],
         weights,

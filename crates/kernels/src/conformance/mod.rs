@@ -3,7 +3,8 @@
 //! Every op runs over odd sizes, every dtype and format, strided rows and poisoned outputs, with
 //! fresh numbers from a seed. [`run`] holds the CPU's ops one by one, [`run_step`] those that a
 //! step of a model is made of, on any device, [`run_hstu`] those of HSTU models, [`run_ctr`] those
-//! of click-through models, and [`run_cuda`] those that only GPUs have. The tests of this crate
+//! of click-through models, [`run_tune`] those that models are tuned with, and [`run_cuda`] those
+//! that only GPUs have. The tests of this crate
 //! run all but the last for each level of the
 //! processor; `terrace selftest` runs them where the program is going to serve.
 
@@ -23,6 +24,7 @@ mod report;
 mod rows;
 mod slot_case;
 mod step;
+mod tune;
 
 pub use ctr::run_ctr;
 pub use cuda::{TornRows, run_cuda, torn_rows};
@@ -32,6 +34,7 @@ pub use kv_case::{KvCase, KvSpec};
 pub use products::matrix;
 pub use report::{Case, Report};
 pub use step::run_step;
+pub use tune::run_tune;
 
 use terrace_device::Device;
 

@@ -7,3 +7,4 @@ pub(crate) mod gather_rows;
 pub(crate) mod rms_norm;
 pub(crate) mod rope;
 pub(crate) mod rope_angles;
+pub(crate) mod scale_columns;

@@ -114,6 +114,29 @@ impl Linear {
         }
     }
 
+    /// The one weight of what lies as in its file.
+    pub(crate) fn only_matrix(&self) -> &Matrix {
+        match self.storage.weights() {
+            [only] => &only.weight,
+            several => panic!("{} weights are stacked where one is wanted", several.len()),
+        }
+    }
+
+    /// Some outputs of a product that lies as in its file.
+    pub(crate) fn part(&self, rows: std::ops::Range<usize>) -> Linear {
+        let only = self.only_matrix();
+        let bias = self.storage.weights()[0].bias.as_ref().map(|bias| bias[rows.clone()].to_vec());
+        Linear::of_weights(vec![BiasedWeight { weight: only.part(rows), bias }])
+    }
+
+    /// The weight and the bias of one product in f32 that nobody else holds, to be changed.
+    pub(crate) fn trained_mut(&mut self) -> Option<(&mut [f32], Option<&mut [f32]>)> {
+        let LinearStorage::AsInFile(weights) = &mut self.storage else { return None };
+        let [only] = &mut weights[..] else { return None };
+        let bias = only.bias.as_deref_mut();
+        only.weight.f32s_mut().map(|weight| (weight, bias))
+    }
+
     pub(crate) fn storage(&self) -> &LinearStorage {
         &self.storage
     }

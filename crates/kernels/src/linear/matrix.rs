@@ -16,6 +16,8 @@ pub struct Matrix {
     rows: usize,
     columns: usize,
     row_bytes: usize,
+    /// Where the rows begin in the buffer.
+    first_byte: usize,
     buffer: Arc<Buffer>,
 }
 
@@ -26,7 +28,27 @@ impl Matrix {
             .row_bytes(columns)
             .unwrap_or_else(|| panic!("{columns} columns do not fill {} blocks", format.name()));
         assert_eq!(buffer.len(), rows * row_bytes, "bytes of a {rows}x{columns} matrix");
-        Matrix { format, rows, columns, row_bytes, buffer }
+        Matrix { format, rows, columns, row_bytes, first_byte: 0, buffer }
+    }
+
+    /// Some of its rows, of the same bytes.
+    pub fn part(&self, rows: Range<usize>) -> Matrix {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "{rows:?} of {}", self.rows);
+        let first_byte = self.first_byte + rows.start * self.row_bytes;
+        Matrix { rows: rows.len(), first_byte, ..self.clone() }
+    }
+
+    /// The numbers of a matrix of f32 that nobody else holds, to be changed.
+    pub(crate) fn f32s_mut(&mut self) -> Option<&mut [f32]> {
+        if self.format != WeightFormat::F32 || self.first_byte != 0 {
+            return None;
+        }
+        let count = self.rows * self.columns;
+        let buffer = Arc::get_mut(&mut self.buffer)?;
+        // SAFETY: any four bytes are an f32.
+        let (before, numbers, after) = unsafe { buffer.bytes_mut().align_to_mut::<f32>() };
+        let is_whole = before.is_empty() && after.is_empty() && numbers.len() == count;
+        is_whole.then_some(numbers)
     }
 
     pub fn format(&self) -> WeightFormat {
@@ -62,7 +84,7 @@ impl Matrix {
     /// Bytes of the rows in `range`, which lie one after the other.
     pub fn rows_bytes(&self, range: Range<usize>) -> &[u8] {
         assert!(range.start <= range.end && range.end <= self.rows, "{range:?} of {}", self.rows);
-        let start = range.start * self.row_bytes;
+        let start = self.first_byte + range.start * self.row_bytes;
         &self.buffer.bytes()[start..start + range.len() * self.row_bytes]
     }
 

@@ -63,6 +63,19 @@ fn ctr_ops_conform_on_every_level() {
 }
 
 #[test]
+fn tune_ops_conform_on_every_level() {
+    let seed = 20_260_105;
+    for level in CpuLevel::available() {
+        for threads in [1, 3] {
+            let options = CpuOptions { threads, level: Some(level), compute: Compute::F32 };
+            let ops = Ops::cpu(options).unwrap();
+            let report = conformance::run_tune(&ops, seed, Extent::Whole).unwrap();
+            check(&format!("{} with {threads} threads, seed {seed}", level.name()), &report);
+        }
+    }
+}
+
+#[test]
 fn a_part_has_few_cases_of_every_op() {
     fn ops_of(report: &Report) -> Vec<&str> {
         let mut ops: Vec<_> = report.cases.iter().map(|case| case.op).collect();

@@ -4,6 +4,7 @@ mod argument_checks;
 mod batch_invariance;
 mod chunks;
 mod conformance;
+mod finite_differences;
 mod panels;
 mod ptx;
 mod quantise;

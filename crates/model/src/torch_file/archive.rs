@@ -43,6 +43,23 @@ impl Archive {
     }
 }
 
+/// Reads all entries and compares their checksums.
+pub fn check_sums(bytes: &[u8]) -> Result<(), String> {
+    let mut zip = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
+    for index in 0..zip.len() {
+        let mut entry = zip.by_index(index).map_err(|error| error.to_string())?;
+        if let Err(error) = std::io::copy(&mut entry, &mut std::io::sink()) {
+            let name = entry.name().map_err(|error| error.to_string())?.into_owned();
+            return Err(format!(
+                "{name} is damaged, or was written without checksums \
+                 (torch.serialization.set_crc32_options(False)): {error}; copy the file again, or \
+                 load it with torch.load and write it again with torch.save"
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn not_an_archive(bytes: &[u8]) -> String {
     if bytes.starts_with(PICKLE_MAGIC) {
         return "this is the form that PyTorch wrote before 1.6, without an archive; load it with \

@@ -49,6 +49,12 @@ impl TorchFile {
         Ok(TorchFile { map, value })
     }
 
+    /// Reads the whole file and compares it with its checksums, which opening it does not do:
+    /// whoever takes some tensors of a large file need not read the others.
+    pub fn check_sums(&self) -> Result<(), Error> {
+        archive::check_sums(self.map.bytes()).map_err(|problem| self.malformed(problem))
+    }
+
     pub fn path(&self) -> &Path {
         self.map.path()
     }

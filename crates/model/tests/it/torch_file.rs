@@ -177,6 +177,27 @@ fn flipped_bits_never_lead_out_of_the_file() {
     }
 }
 
+#[test]
+fn flipped_bits_of_numbers_are_noticed() {
+    let name = "checkpoint.pth";
+    let bytes = fs::read(path(name)).expect("a file");
+    let whole = open_bytes(&bytes).expect("a whole file");
+    whole.check_sums().expect("nothing is flipped");
+    let mut checked = 0;
+    for (tensor_name, tensor) in whole.value().tensors() {
+        let Some(range) = tensor.range().filter(|range| !range.is_empty()) else { continue };
+        for at in [range.start, range.end - 1] {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 4;
+            let file = open_bytes(&flipped).expect("its pickle is whole");
+            let error = file.check_sums().expect_err(&tensor_name).to_string();
+            assert!(error.contains("/data/") && error.contains("is damaged"), "{error}");
+            checked += 1;
+        }
+    }
+    assert!(0 < checked);
+}
+
 fn open_bytes(bytes: &[u8]) -> Option<TorchFile> {
     let file = NamedTempFile::new().expect("a temporary file");
     fs::write(file.path(), bytes).expect("the file can be written");

@@ -6,6 +6,7 @@ pub mod chat;
 pub mod compile_grammar;
 pub mod eval;
 pub mod generate;
+mod percentiles;
 pub mod predict;
 pub mod preprocess;
 mod print_report;

@@ -1,6 +1,7 @@
 //! Models in the folders of Triton's repositories: which there are, what their files are, and how
 //! they are put together to be served.
 
+mod dense_part;
 mod deployment;
 mod instance_places;
 mod model_parameters;

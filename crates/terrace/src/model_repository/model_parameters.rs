@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
+use terrace_kernels::Combiner;
 use terrace_server::kserve::ModelConfig;
 
 /// `None`: not given.
@@ -24,6 +25,8 @@ pub struct ModelParameters {
     pub refresh_delay: Option<f64>,
     pub mixed_precision: Option<bool>,
     pub freeze_sparse: Option<bool>,
+    /// Of the rows of a slot's keys, over which an ONNX file computes.
+    pub combiner: Option<Combiner>,
     /// Names that say nothing here.
     pub unknown: BTreeSet<String>,
 }
@@ -48,6 +51,7 @@ impl ModelParameters {
                 "refresh_interval" => read.refresh_interval = Some(number(name, text)?),
                 "refresh_delay" => read.refresh_delay = Some(number(name, text)?),
                 "mixed_precision" => read.mixed_precision = Some(flag(name, text)?),
+                "combiner" => read.combiner = Some(combiner(name, text)?),
                 "freeze_sparse" => read.freeze_sparse = Some(flag(name, text)?),
                 // What buffers were sized by; requests are checked against the network.
                 "cat_feature_num" | "max_nnz" => drop(whole(name, text)?),
@@ -77,6 +81,14 @@ fn flag(name: &str, text: &str) -> Result<bool> {
         "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),
         _ => bail!("parameter {name:?} is {text:?}; it is \"true\" or \"false\""),
+    }
+}
+
+fn combiner(name: &str, text: &str) -> Result<Combiner> {
+    match text.to_ascii_lowercase().as_str() {
+        "sum" => Ok(Combiner::Sum),
+        "mean" => Ok(Combiner::Mean),
+        _ => bail!("parameter {name:?} is {text:?}; it is \"sum\" or \"mean\""),
     }
 }
 
@@ -132,6 +144,7 @@ mod tests {
             ("gpucache", "yes"),
             ("gpucacheper", "1.5"),
             ("refresh_interval", "-1"),
+            ("combiner", "max"),
             ("label_dim", ""),
         ] {
             let text =

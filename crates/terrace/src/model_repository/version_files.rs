@@ -1,8 +1,9 @@
 //! The files of one version of a click-through model.
 //!
 //! A version's folder has its network (`*.json`), its dense weights (`*_dense_*.model`) and a
-//! folder for each table (`*_sparse_*.model`). Where the configuration names files of one version,
-//! the same names are looked for in the others.
+//! folder for each table (`*_sparse_*.model`); an ONNX file (`*.onnx`) is network and weights in
+//! one. Where the configuration names files of one version, the same names are looked for in the
+//! others.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,7 +15,8 @@ use super::repository_folder::ModelFolder;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionFiles {
     pub network: PathBuf,
-    pub dense: PathBuf,
+    /// `None`: they are in the network's file.
+    pub dense: Option<PathBuf>,
     /// Of BatchNorm layers, which HugeCTR writes beside the dense weights.
     pub statistics: Option<PathBuf>,
     /// One for each table, in their order.
@@ -44,12 +46,18 @@ impl VersionFolder<'_> {
         let entries = Entries::read(&self.path())?;
         let network = match self.own(named.network.as_deref()) {
             Some(network) => network,
-            None => self.only(entries.networks(&self.folder.name), "network (*.json)", "config")?,
-        };
-        let dense = match self.own(named.dense.as_deref()) {
-            Some(dense) => dense,
             None => {
-                self.only(entries.dense, "file of dense weights (*_dense_*.model)", "dense_file")?
+                let found = entries.of_model(&self.folder.name);
+                self.only(found, "network (*.json or *.onnx)", "config")?
+            }
+        };
+        let has_weights = network.extension().is_some_and(|it| it == "onnx");
+        let dense = match self.own(named.dense.as_deref()) {
+            _ if has_weights => None,
+            Some(dense) => Some(dense),
+            None => {
+                let what = "file of dense weights (*_dense_*.model)";
+                Some(self.only(entries.dense, what, "dense_file")?)
             }
         };
         let own = named.sparse.iter().map(|path| match path {
@@ -60,8 +68,8 @@ impl VersionFolder<'_> {
             Some(sparse) => sparse,
             None => self.tables(&entries.sparse)?,
         };
-        let statistics = PathBuf::from(format!("{}.ntp.json", dense.display()));
-        let statistics = Some(statistics).filter(|path| path.is_file());
+        let beside = |dense: &PathBuf| PathBuf::from(format!("{}.ntp.json", dense.display()));
+        let statistics = dense.as_ref().map(beside).filter(|path| path.is_file());
         Ok(VersionFiles { network, dense, statistics, sparse })
     }
 
@@ -121,14 +129,14 @@ impl VersionFolder<'_> {
 
 /// What a version's folder has.
 struct Entries {
-    json: Vec<PathBuf>,
+    networks: Vec<PathBuf>,
     dense: Vec<PathBuf>,
     sparse: Vec<PathBuf>,
 }
 
 impl Entries {
     fn read(folder: &Path) -> Result<Self> {
-        let mut entries = Entries { json: Vec::new(), dense: Vec::new(), sparse: Vec::new() };
+        let mut entries = Entries { networks: Vec::new(), dense: Vec::new(), sparse: Vec::new() };
         let listed = std::fs::read_dir(folder);
         for entry in listed.with_context(|| format!("cannot read {}", folder.display()))? {
             let path = entry?.path();
@@ -138,21 +146,26 @@ impl Entries {
                 entries.sparse.push(path);
             } else if is_model && name.contains("_dense_") {
                 entries.dense.push(path);
-            } else if name.ends_with(".json") && !name.ends_with(".ntp.json") && name != "ps.json" {
-                entries.json.push(path);
+            } else if is_network(name) {
+                entries.networks.push(path);
             }
         }
         Ok(entries)
     }
 
     /// The one that is called as the model, or all.
-    fn networks(&self, model: &str) -> Vec<PathBuf> {
+    fn of_model(&self, model: &str) -> Vec<PathBuf> {
         let is_own = |path: &&PathBuf| path.file_stem().is_some_and(|stem| stem == model);
-        match self.json.iter().find(is_own) {
+        match self.networks.iter().find(is_own) {
             Some(own) => vec![own.clone()],
-            None => self.json.clone(),
+            None => self.networks.clone(),
         }
     }
+}
+
+fn is_network(name: &str) -> bool {
+    let is_other = name.ends_with(".ntp.json") || name == "ps.json";
+    name.ends_with(".onnx") || (name.ends_with(".json") && !is_other)
 }
 
 #[cfg(test)]
@@ -199,12 +212,20 @@ mod tests {
         let path = folder.path();
         let files = find(path, 1, &NamedFiles::default()).expect("they are there");
         assert_eq!(files.network, path.join("1/dcn.json"));
-        assert_eq!(files.dense, path.join("1/dcn_dense_10.model"));
+        assert_eq!(files.dense, Some(path.join("1/dcn_dense_10.model")));
         let wanted = sparse(path, ["1/dcn0_sparse_10.model", "1/dcn1_sparse_10.model"]);
         assert_eq!(files.sparse, wanted);
         let files = find(path, 2, &NamedFiles::default()).expect("they are there");
         let wanted = sparse(path, ["2/dcn9_sparse_20.model", "2/dcn10_sparse_20.model"]);
         assert_eq!(files.sparse, wanted);
+    }
+
+    #[test]
+    fn an_onnx_file_has_its_weights_in_it() {
+        let folder = folder(&["1/model.onnx", "1/dcn0_sparse_10.model"]);
+        let files = find(folder.path(), 1, &NamedFiles::default()).expect("they are there");
+        assert_eq!(files.network, folder.path().join("1/model.onnx"));
+        assert_eq!((files.dense, files.statistics), (None, None));
     }
 
     #[test]
@@ -220,10 +241,10 @@ mod tests {
         assert_eq!(first.sparse, named.sparse, "in the order in which they are named");
         let second = find(path, 2, &named).expect("they are found by their endings");
         assert_eq!(second.network, path.join("2/dcn.json"));
-        assert_eq!(second.dense, path.join("2/dcn_dense_20.model"));
+        assert_eq!(second.dense, Some(path.join("2/dcn_dense_20.model")));
         let elsewhere = NamedFiles { dense: Some("/models/other.model".into()), ..named };
         let third = find(path, 2, &elsewhere).expect("a path of its own is taken as it is");
-        assert_eq!(third.dense, Path::new("/models/other.model"));
+        assert_eq!(third.dense.as_deref(), Some(Path::new("/models/other.model")));
     }
 
     #[test]

@@ -1,21 +1,21 @@
 //! Puts one version of a model together: its tables, its network, its weights and its instances.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use terrace_embedding::{
     ModelPath, ModelTables, ParameterServer, PsConfig, RequestTable, SetOptions,
 };
 use terrace_engine::predict::{PredictModel, PredictSetup, PredictTables};
-use terrace_model::ctr::{CtrNetwork, CtrWeights};
 use terrace_server::kserve::{ModelConfig, RegularThreads};
 
+use super::dense_part::DensePart;
 use super::deployment::{Backend, Deployment};
 use super::instance_places::instance_places;
 use super::model_tables::TablesOfVersion;
 use super::repository_folder::ModelFolder;
-use super::version_files::{NamedFiles, VersionFiles, VersionFolder};
+use super::version_files::{NamedFiles, VersionFolder};
 use crate::open_folder::open_folder;
 use crate::table_databases::TableDatabases;
 
@@ -70,21 +70,19 @@ impl VersionLoader {
                 if let Some(frozen) = wanted.frozen.filter(|_| is_frozen) {
                     files.sparse = frozen.to_vec();
                 }
-                let network = read_network(&files)?;
-                check_parameters(&deployment, &network)?;
-                let weights = read_weights(&files, &network)?;
+                let dense = DensePart::read(&files, &deployment.parameters)?;
                 let tables = TablesOfVersion {
                     model: name,
                     ps: wanted.ps,
                     deployment: &deployment,
-                    inputs: Some(network.inputs()),
+                    inputs: Some(dense.inputs()),
                     sparse: &files.sparse,
                     cores: self.cores,
                 };
                 let config = tables.config()?;
                 let set = self.start_tables(&config, threads, say)?;
-                let setup = self.setup(&deployment, &config, network, weights, &set, say)?;
-                let model = threads.run(move || setup.start()).map_err(anyhow::Error::msg)??;
+                let start = self.set_up(&deployment, &config, dense, &set, say)?;
+                let model = threads.run(start).map_err(anyhow::Error::msg)??;
                 Ok(LoadedVersion { set, model: Some(model), sparse: files.sparse, is_frozen })
             }
         }
@@ -128,39 +126,70 @@ impl VersionLoader {
         Ok(Arc::new(set.context(wrong)?))
     }
 
-    fn setup(
+    fn set_up(
         &self,
         deployment: &Deployment,
         config: &PsConfig,
-        network: CtrNetwork,
-        weights: CtrWeights,
+        dense: DensePart,
         set: &Arc<ParameterServer>,
         say: &mut dyn FnMut(String),
-    ) -> Result<PredictSetup> {
+    ) -> Result<StartModel> {
         let model = &config.models[0];
         let (places, note) =
             instance_places(&deployment.instances, model, self.databases.devices())?;
-        note.into_iter().for_each(say);
+        note.into_iter().for_each(&mut *say);
         let keys_most = model.request_tables().into_iter().map(|table| {
             let table = &model.tables[table.table];
             table.max_keys_per_sample.filter(|_| table.fused.is_empty())
         });
-        Ok(PredictSetup {
-            name: model.name.clone(),
-            keys_most: keys_most.collect(),
-            key_kind: config.key_kind,
-            tables: PredictTables::find(set, model, &network)?,
-            network: Arc::new(network),
-            weights,
-            batching: deployment.batching.clone(),
-            // Instances share the cores.
-            threads: (self.cores / places.len().max(1)).max(1),
-            places,
-            mixed_precision: deployment.mixed_precision,
-            cuda_libs: self.cuda_libs.clone(),
+        let keys_most = keys_most.collect();
+        let (name, key_kind) = (model.name.clone(), config.key_kind);
+        let tables = PredictTables::find(set, model, dense.inputs())?;
+        let batching = deployment.batching.clone();
+        Ok(match dense {
+            DensePart::Network { network, weights } => {
+                let setup = PredictSetup {
+                    name,
+                    keys_most,
+                    key_kind,
+                    tables,
+                    network: Arc::new(network),
+                    weights,
+                    batching,
+                    // Instances share the cores.
+                    threads: (self.cores / places.len().max(1)).max(1),
+                    places,
+                    mixed_precision: deployment.mixed_precision,
+                    cuda_libs: self.cuda_libs.clone(),
+                };
+                Box::new(move || setup.start())
+            }
+            #[cfg(feature = "onnx")]
+            DensePart::Onnx(network) => {
+                if places.iter().any(|place| place.gpu.is_some()) {
+                    anyhow::bail!(
+                        "the dense part is an ONNX file, which is computed on the CPU: give it \
+                         instance_group [ {{ kind: KIND_CPU }} ]"
+                    );
+                }
+                let caches = places.iter().map(|place| place.cache).collect();
+                let setup = terrace_onnx::OnnxSetup {
+                    name,
+                    network,
+                    tables,
+                    keys_most,
+                    key_kind,
+                    batching,
+                    caches,
+                };
+                Box::new(move || setup.start())
+            }
         })
     }
 }
+
+/// Starts a model's instances, on threads of the thread that calls it.
+type StartModel = Box<dyn FnOnce() -> Result<PredictModel, terrace_engine::Error> + Send>;
 
 /// What `config.pbtxt` names, or else ps.json.
 fn named_files(deployment: &Deployment, entry: Option<&ModelTables>) -> NamedFiles {
@@ -183,54 +212,4 @@ fn sparse_folders(entry: &ModelTables) -> Vec<ModelPath> {
     let folder =
         |table: RequestTable<'_>| entry.tables[table.table].sparse_folders[table.folder].clone();
     entry.request_tables().into_iter().map(folder).collect()
-}
-
-fn read_network(files: &VersionFiles) -> Result<CtrNetwork> {
-    let path = &files.network;
-    let json = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    CtrNetwork::parse(&json).with_context(|| format!("cannot use the network {}", path.display()))
-}
-
-/// HugeCTR's flat file, or safetensors; statistics of BatchNorm lie beside it.
-fn read_weights(files: &VersionFiles, network: &CtrNetwork) -> Result<CtrWeights> {
-    let path = &files.dense;
-    let read = |path: &Path| {
-        std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    let bytes = read(path)?;
-    let is_safetensors = path.extension().is_some_and(|it| it == "safetensors");
-    let weights = match is_safetensors {
-        true => CtrWeights::from_safetensors(network, &bytes),
-        false => CtrWeights::from_hugectr(network, &bytes),
-    };
-    let wrong = || format!("cannot use the dense weights {}", path.display());
-    let weights = weights.with_context(wrong)?;
-    match &files.statistics {
-        Some(path) => {
-            let json = read(path)?;
-            let wrong = || format!("cannot use the statistics {}", path.display());
-            weights.with_statistics(network, &json).with_context(wrong)
-        }
-        None => Ok(weights),
-    }
-}
-
-/// What `config.pbtxt` says of the network must be so.
-fn check_parameters(deployment: &Deployment, network: &CtrNetwork) -> Result<()> {
-    let (parameters, inputs) = (&deployment.parameters, network.inputs());
-    let slots: usize = inputs.tables.iter().map(|table| table.slots).sum();
-    let size = inputs.tables.first().map_or(0, |table| table.dim);
-    let has_one_size = inputs.tables.iter().all(|table| table.dim == size);
-    let vector_size = parameters.vector_size.filter(|_| has_one_size);
-    for (name, given, is) in [
-        ("slots", parameters.slots, slots),
-        ("des_feature_num", parameters.dense_features, inputs.dense_dim),
-        ("label_dim", parameters.label_dim, network.output_width()),
-        ("embedding_vector_size", vector_size, size),
-    ] {
-        if let Some(given) = given.filter(|given| *given != is) {
-            bail!("parameter {name:?} of config.pbtxt is {given}, and the network has {is}");
-        }
-    }
-    Ok(())
 }

@@ -4,6 +4,7 @@ mod anthropic_client;
 mod certificate;
 mod colossalai_curl;
 mod command_line;
+mod evaluated_users;
 #[cfg(target_os = "linux")]
 mod hostile_clients;
 mod hostile_grammar;
@@ -23,6 +24,8 @@ mod openai_client;
 mod ps_commands;
 mod ps_tables;
 mod rank_convert;
+mod rank_eval;
+mod rank_eval_trained;
 mod ranking_service;
 mod responses_client;
 mod server_process;

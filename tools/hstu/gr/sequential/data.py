@@ -87,7 +87,20 @@ def padded(arrays, width):
     return out
 
 
-def last_items(arrays, held_out, most_items):
+def before_held_out(arrays, held_out, most_items):
     """Of each user what is before the last `held_out` items, at most `most_items` of it."""
-    kept = [array[: len(array) - held_out][-most_items:] for array in arrays]
+    return [array[: len(array) - held_out][-most_items:] for array in arrays]
+
+
+def last_items(arrays, held_out, most_items):
+    """Those, padded, and how many each user has."""
+    kept = before_held_out(arrays, held_out, most_items)
     return padded(kept, most_items), np.array([len(array) for array in kept])
+
+
+def last_times(arrays, held_out, most_items):
+    """The same, padded with the last: a row looks at the time behind it, and the last at its own,
+    whoever else is in its batch."""
+    kept = before_held_out(arrays, held_out, most_items)
+    repeated = [np.append(array, np.repeat(array[-1], most_items - len(array))) for array in kept]
+    return padded(repeated, most_items)

@@ -7,7 +7,7 @@ import torch
 
 from gr.hstu_block import l2_normed
 from gr.metrics import retrieval_metric
-from gr.sequential.data import last_items
+from gr.sequential.data import last_items, last_times
 from gr.sequential.model import EPS
 from gr.sequential.negatives import evaluation_negatives
 
@@ -34,7 +34,7 @@ def held_out(histories, split, most_items, args, seed, device):
     ids, lengths = last_items(items, count, most_items)
     times = None
     if histories.times is not None:
-        times, _ = last_items([histories.times[user] for user in users], count, most_items)
+        times = last_times([histories.times[user] for user in users], count, most_items)
     negatives = evaluation_negatives(
         histories, users, args.eval_negatives, args.eval_sampling, random
     )

@@ -242,8 +242,9 @@ impl PredictExecutor for CudaPredictExecutor {
         Ok(computed)
     }
 
-    fn replace_weights(&mut self, weights: &CtrWeights) -> Result<(), Error> {
-        let model = CtrModel::place(&self.memory.ops, &self.network, weights)?;
+    fn replace_weights(&mut self, safetensors: &[u8]) -> Result<(), Error> {
+        let weights = CtrWeights::from_safetensors(&self.network, safetensors)?;
+        let model = CtrModel::place(&self.memory.ops, &self.network, &weights)?;
         // What is recorded points at the weights before.
         self.memory.device.synchronize()?;
         self.graphs = RecordedGraphs::default();

@@ -4,8 +4,11 @@
 //!
 //! Roofline: reads one packed row and writes `4 hidden` bytes per token; bound by memory latency.
 
+mod backward;
 pub(crate) mod cuda;
+pub(crate) mod reference;
 
+pub(crate) use backward::embed_gradient;
 use terrace_device::{View, ViewMut};
 
 use crate::cpu::cpu_ctx::CpuCtx;

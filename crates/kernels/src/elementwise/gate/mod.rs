@@ -5,11 +5,14 @@
 //! Roofline: 12 bytes and about 20 flops (an exponential) per element; bound by arithmetic.
 
 mod activation;
+mod backward;
 pub(crate) mod cuda;
 pub(crate) mod reference;
 pub(crate) mod simd;
 
 pub use activation::Activation;
+pub use backward::GateGradients;
+pub(crate) use backward::gate_gradients;
 use terrace_device::{View, ViewMut};
 
 use crate::cpu::cpu_ctx::CpuCtx;

@@ -12,6 +12,29 @@ pub(crate) fn gate(gate: &[f32], up: &[f32], kind: Activation, out: &mut [f32]) 
     }
 }
 
+/// `d_gate = d_out up activation'(gate)` and `d_up = d_out activation(gate)`, in f64.
+pub(crate) fn gradients(
+    [gate, up, d_out]: [&[f32]; 3],
+    kind: Activation,
+    d_gate: &mut [f32],
+    d_up: &mut [f32],
+) {
+    for i in 0..gate.len() {
+        let [x, up, d_out] = [gate[i], up[i], d_out[i]].map(f64::from);
+        let (y, slope) = match kind {
+            Activation::Silu => (x, 1.0),
+            Activation::GeluTanh => {
+                let [factor, cubic] = [SQRT_2_BY_PI, CUBIC].map(f64::from);
+                let u = factor * (x + cubic * x.powi(3));
+                (2.0 * u, 2.0 * factor * (1.0 + 3.0 * cubic * x * x))
+            }
+        };
+        let sigmoid = 1.0 / (1.0 + (-y).exp());
+        d_up[i] = (d_out * x * sigmoid) as f32;
+        d_gate[i] = (d_out * up * sigmoid * (1.0 + x * slope * (1.0 - sigmoid))) as f32;
+    }
+}
+
 fn silu(x: f32) -> f32 {
     x / (1.0 + (-x).exp())
 }

@@ -4,12 +4,17 @@
 //!
 //! Roofline: 8 bytes (16 with the sum) and 4 flops per element; bound by cache bandwidth.
 
+mod backward;
+mod check;
 pub(crate) mod cuda;
 pub(crate) mod reference;
 mod simd;
 
+pub use backward::RmsNormGradients;
+pub(crate) use backward::rms_norm_gradients;
 use terrace_device::{SharedRows, View, ViewMut};
 
+use self::check::check;
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::lanes::{Kernel, Lanes};
 
@@ -51,11 +56,10 @@ pub(crate) fn add_rms_norm(
     });
 }
 
-fn check(x: View<'_>, weight: View<'_>) {
-    let (shape, [dim]) = (x.shape(), weight.dims());
-    let dims = shape.dims();
-    assert!(matches!(dims.len(), 2 | 3), "rms_norm over shape {shape:?}");
-    assert_eq!(dims.last(), Some(&dim), "weight of rms_norm");
+/// `sum += delta`
+pub(crate) fn add(ctx: &CpuCtx, sum: ViewMut<'_>, delta: View<'_>) {
+    assert_eq!(sum.shape(), delta.shape(), "delta of add");
+    ctx.write_rows(sum, |row, sum| ctx.simd.run(Add { sum, delta: delta.row(row) }));
 }
 
 /// One token: as many rows of the weight's length as `x` holds.

@@ -28,6 +28,35 @@ pub(super) fn add<L: Lanes>(lanes: L, sum: &mut [f32], delta: &[f32]) {
     }
 }
 
+/// The row's factor, which the weight's gradient reads again.
+#[inline(always)]
+pub(super) fn gradient<L: Lanes>(
+    lanes: L,
+    x: &[f32],
+    weight: &[f32],
+    eps: f32,
+    d_out: &[f32],
+    d_x: &mut [f32],
+) -> f32 {
+    let mut along = lanes.splat(0.0);
+    let inputs = x.chunks(L::COUNT).zip(weight.chunks(L::COUNT)).zip(d_out.chunks(L::COUNT));
+    for ((x, weight), d_out) in inputs.clone() {
+        let direct = lanes.mul(lanes.read(weight), lanes.read(d_out));
+        along = lanes.mul_add(lanes.read(x), direct, along);
+    }
+    let mut one = [0.0];
+    lanes.write(factor(lanes, x, eps), &mut one);
+    let [factor] = one;
+    let back = lanes.splat(-factor.powi(3) / x.len() as f32 * lanes.sum(along));
+    let factor_lanes = lanes.splat(factor);
+    for (d_x, ((x, weight), d_out)) in d_x.chunks_mut(L::COUNT).zip(inputs) {
+        let direct = lanes.mul(lanes.read(weight), lanes.read(d_out));
+        let sum = lanes.mul_add(direct, factor_lanes, lanes.read(d_x));
+        lanes.write(lanes.mul_add(lanes.read(x), back, sum), d_x);
+    }
+    factor
+}
+
 #[inline(always)]
 fn factor<L: Lanes>(lanes: L, x: &[f32], eps: f32) -> L::Vector {
     let mut squares = lanes.splat(0.0);

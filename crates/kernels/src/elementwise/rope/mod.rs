@@ -5,10 +5,12 @@
 //!
 //! Roofline: 8 bytes and 3 flops per element; bound by cache bandwidth.
 
+mod backward;
 pub(crate) mod reference;
 mod rope_angles;
 mod rope_style;
 
+pub(crate) use backward::rope_gradient;
 pub use rope_angles::RopeAngles;
 pub use rope_style::RopeStyle;
 

@@ -116,7 +116,7 @@ impl HostHotCache {
     }
 
     /// The row of a key that is there, which a query asks for.
-    #[inline]
+    #[inline(always)]
     pub(in crate::gather) fn hit(&self, key: i64, now: u16) -> Option<&[f32]> {
         let (set, slot) = self.find(key)?;
         if self.shape.evicts {
@@ -143,11 +143,12 @@ impl HostHotCache {
     }
 
     /// Set and slot of a key.
+    #[inline(always)]
     fn find(&self, key: i64) -> Option<(u32, usize)> {
         let mut probe = self.first_probe(key);
         for _ in 0..self.shape.sets {
             let set = &self.sets[probe.set as usize];
-            if let Some(slot) = set.slots().find(|slot| set.keys[*slot] == key) {
+            if let Some(slot) = set.slot_of(key) {
                 return Some((probe.set, slot));
             }
             if !set.is_marked {
@@ -211,6 +212,14 @@ impl HostHotCache {
 }
 
 impl Set {
+    /// Compares all slots at once: a branch on each would often go where it was not expected.
+    #[inline(always)]
+    fn slot_of(&self, key: i64) -> Option<usize> {
+        let bit = |slot: usize| u16::from(self.keys[slot] == key) << slot;
+        let found = (0..HOT_CACHE_WAYS).fold(0, |bits, slot| bits | bit(slot)) & self.used;
+        (found != 0).then(|| found.trailing_zeros() as usize)
+    }
+
     fn slots(&self) -> impl Iterator<Item = usize> {
         let used = self.used;
         (0..HOT_CACHE_WAYS).filter(move |slot| used >> slot & 1 == 1)

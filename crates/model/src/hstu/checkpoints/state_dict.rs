@@ -25,6 +25,7 @@ const WRAPPERS: [&str; 2] = ["module.", "_orig_mod."];
 impl StateDict {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = TorchFile::open(path)?;
+        file.check_sums()?;
         let mut tensors = BTreeMap::new();
         let mut opaque = BTreeMap::new();
         if let TorchValue::Dict(entries) = file.state_dict()? {

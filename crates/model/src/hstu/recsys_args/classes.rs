@@ -135,7 +135,7 @@ const AUGMENTATION: GinClass =
     GinClass { name: "AugmentationArgs", params: &["random_prefix", "unknown_user_share"] };
 
 /// Of our own trainer's sequential models.
-const SEQUENTIAL: GinClass = GinClass {
+pub const SEQUENTIAL: GinClass = GinClass {
     name: "SequentialArgs",
     params: &[
         "enabled",

@@ -11,6 +11,7 @@ mod inference;
 mod known_datasets;
 mod network_args;
 mod optimizer_args;
+mod sequential_args;
 mod task_args;
 mod trainer_args;
 
@@ -26,6 +27,7 @@ pub use self::embedding_args::{
 pub use self::known_datasets::DatasetFeatures;
 pub use self::network_args::{Backbone, NetworkArgs, NetworkDtype};
 pub use self::optimizer_args::{OptimizerArgs, TensorModelParallelArgs};
+pub use self::sequential_args::{EvalSampling, SequentialArgs};
 pub use self::task_args::{RankingArgs, RetrievalArgs};
 pub use self::trainer_args::{PipelineType, TrainerArgs};
 
@@ -37,6 +39,8 @@ pub struct RecsysArgs {
     pub task: TaskArgs,
     pub optimizer: Option<OptimizerArgs>,
     pub parallel: TensorModelParallelArgs,
+    /// Of our own trainer's sequential models.
+    pub sequential: Option<SequentialArgs>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +92,7 @@ impl RecsysArgs {
             task,
             optimizer: OptimizerArgs::read(config)?,
             parallel: TensorModelParallelArgs::read(config)?,
+            sequential: SequentialArgs::read(config)?,
         };
         Ok((args, skipped))
     }

@@ -9,9 +9,9 @@ use terrace_engine::TokenId;
 
 use super::decode_window::DecodeWindow;
 use super::engine_run::{EngineRun, MeasuredEngine};
-use super::percentiles::Percentiles;
 use super::random_prompts::RandomPrompts;
 use super::spread::Spread;
+use crate::commands::percentiles::Percentiles;
 
 /// One run.
 pub struct MixedRun {

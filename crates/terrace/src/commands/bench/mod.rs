@@ -18,7 +18,6 @@ mod load;
 mod loopback_server;
 mod measured_model;
 mod mixed_run;
-mod percentiles;
 mod ps;
 mod random_prompts;
 mod serve;

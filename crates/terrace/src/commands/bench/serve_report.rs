@@ -6,8 +6,8 @@ use serde::Serialize;
 use terrace_engine::MemoryReport;
 
 use super::load::Load;
-use super::percentiles::Percentiles;
 use super::serve_times::ServeTimes;
+use crate::commands::percentiles::Percentiles;
 use crate::memory_lines::memory_lines;
 
 #[derive(Serialize)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::duration_bars::DurationBars;
-use super::percentiles::Percentiles;
 use super::streamed_output::StreamedOutput;
+use crate::commands::percentiles::Percentiles;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServeTimes {

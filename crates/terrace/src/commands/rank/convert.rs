@@ -1,13 +1,14 @@
 //! `terrace rank convert`: a recommender from one form of checkpoint to another.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use terrace_model::hstu::checkpoints::{GenerativeArgs, HstuCheckpoint};
-use terrace_model::hstu::recsys_args::{RecsysArgs, UnknownKeys};
+use terrace_model::hstu::recsys_args::RecsysArgs;
 use terrace_model::hstu::{HstuFiles, UvqkOrder};
 
+use super::gin_choice::GinChoice;
 use crate::new_folder::NewFolder;
 use crate::progress;
 
@@ -23,7 +24,8 @@ use crate::progress;
   terrace rank convert ckpts/ml-1m_ep100 models/ml-1m --gin_config_file hstu.gin
   terrace rank convert models/kuairand checkpoints/new --to recsys-examples
 
-Checkpoints that were written here have their gin file in their folder, as config.gin.")]
+Checkpoints that were written here have their gin file in their folder, as config.gin. Written as
+recsys-examples, tables are named and kept as the gin file says.")]
 pub struct ConvertArgs {
     /// The checkpoint's folder, or file.
     #[arg(value_name = "IN")]
@@ -33,10 +35,8 @@ pub struct ConvertArgs {
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// The gin file that the model was trained with. Written as recsys-examples, tables are named
-    /// and kept as it says.
-    #[arg(long, value_name = "FILE")]
-    gin_config_file: Option<PathBuf>,
+    #[command(flatten)]
+    gin: GinChoice,
 
     /// What OUT is. Left out: our own folder.
     #[arg(long, value_name = "FORM")]
@@ -46,10 +46,6 @@ pub struct ConvertArgs {
     /// head by head. Left out: as they are read.
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<Layout>,
-
-    /// Report keys of the gin file that recsys-examples does not have, and go on.
-    #[arg(long)]
-    skip_unknown_keys: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,8 +62,6 @@ enum Layout {
     PerHead,
 }
 
-/// What checkpoints that are written here are described by.
-const OWN_GIN: &str = "config.gin";
 /// The file of generative-recommenders in a folder that is written here.
 const OWN_GENERATIVE: &str = "checkpoint.pt";
 
@@ -107,11 +101,11 @@ impl ConvertArgs {
         let what = || format!("cannot read the checkpoint {}", self.input.display());
         if HstuFiles::is_in(&self.input) {
             let files = HstuFiles::open(&self.input).with_context(what)?;
-            let args = self.gin_config_file.as_deref().map(|gin| self.recsys_args(gin));
+            let args = self.gin.gin_config_file.as_deref().map(|gin| self.gin.recsys_args(gin));
             return Ok((HstuCheckpoint::of_files(&files), args.transpose()?));
         }
         if self.input.join("torch_module").is_dir() {
-            let args = self.recsys_args(&self.gin_file(&self.input)?)?;
+            let args = self.gin.recsys_args(&self.gin.file(&self.input)?)?;
             for note in args.inference_notes()? {
                 eprintln!("note: {note}");
             }
@@ -129,34 +123,9 @@ impl ConvertArgs {
                 self.input.display()
             );
         }
-        let gin = self.gin_file(&folder)?;
+        let gin = self.gin.file(&folder)?;
         let args = GenerativeArgs::open(&gin).with_context(|| format!("in {}", gin.display()))?;
         let checkpoint = HstuCheckpoint::from_generative(&args, &file).with_context(what)?;
         Ok((checkpoint, None))
-    }
-
-    /// The one that is named, or lies in the folder.
-    fn gin_file(&self, folder: &Path) -> Result<PathBuf> {
-        let own = folder.join(OWN_GIN);
-        match &self.gin_config_file {
-            Some(file) => Ok(file.clone()),
-            None if own.is_file() => Ok(own),
-            None => bail!(
-                "a checkpoint does not say how many heads and which features it has; give the gin \
-                 file that it was trained with (--gin_config_file)"
-            ),
-        }
-    }
-
-    fn recsys_args(&self, gin: &Path) -> Result<RecsysArgs> {
-        let unknown = match self.skip_unknown_keys {
-            true => UnknownKeys::Skip,
-            false => UnknownKeys::Refuse,
-        };
-        let (args, skipped) = RecsysArgs::open(gin, unknown)?;
-        for key in skipped {
-            eprintln!("note: the key {key} is not known, and has no effect");
-        }
-        Ok(args)
     }
 }

@@ -8,11 +8,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use terrace_engine::DeviceChoice;
-use terrace_engine::rank::{RankConfig, RankError, RankHandle, RankSetup, RankSource, Truncate};
+use terrace_engine::rank::{RankError, RankHandle, RankSetup, RankSource};
 use terrace_model::hstu::{HstuConfig, HstuFiles};
 
-use crate::byte_size::ByteSize;
+use super::engine_choice::EngineChoice;
 use crate::open_model;
 
 #[derive(Args, Debug)]
@@ -24,26 +23,8 @@ pub struct RequestFile {
     #[arg(long, value_name = "FOLDER")]
     model: PathBuf,
 
-    /// auto (the first GPU, else the CPU), cpu, or cuda:0.
-    #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    device: DeviceChoice,
-
-    /// Bytes of keys and values that are kept of users. Left out: 1 GiB on the CPU, most of what
-    /// is free on a GPU.
-    #[arg(long, value_name = "BYTES")]
-    kv_bytes: Option<ByteSize>,
-
-    /// What stays of a history that is too long: `oldest_kept` or `recent`.
-    #[arg(long, value_name = "WHICH", default_value = "oldest_kept")]
-    truncate: Truncate,
-
-    /// Computes in f32 instead of bf16 with f32 sums.
-    #[arg(long)]
-    f32: bool,
-
-    /// Worker threads. Left out: one for each processor.
-    #[arg(long, value_name = "COUNT")]
-    threads: Option<usize>,
+    #[command(flatten)]
+    engine: EngineChoice,
 }
 
 /// What is left of a line when its fields are read.
@@ -65,7 +46,7 @@ impl RequestFile {
         let mut files = HstuFiles::open(&self.model)
             .with_context(|| format!("cannot open the model {}", self.model.display()))?;
         files.hash_store = open_model::hash_store();
-        let engine = RankSetup { source: RankSource::Files(&files), config: self.config() };
+        let engine = RankSetup { source: RankSource::Files(&files), config: self.engine.config() };
         let engine = engine.start()?;
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let mut out = std::io::stdout().lock();
@@ -82,17 +63,5 @@ impl RequestFile {
             writeln!(out, "{}", serde_json::to_string(&answer)?)?;
         }
         Ok(())
-    }
-
-    fn config(&self) -> RankConfig {
-        let defaults = RankConfig::default();
-        RankConfig {
-            kv_bytes: self.kv_bytes.map(|bytes| bytes.0),
-            device: self.device,
-            f32: self.f32,
-            truncate: self.truncate,
-            threads: self.threads.unwrap_or(defaults.threads),
-            ..defaults
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use terrace_device::DType;
 use terrace_model::golden::ctr::check_folder;
 
@@ -12,15 +12,9 @@ use super::tested_device::{PAGES, TestedDevice};
 /// An error when a set is not what it should be; the table is in it.
 pub fn check(device: &TestedDevice, folders: &[PathBuf]) -> Result<SetTable> {
     let ops = device.ops(DType::F32, [PAGES])?;
-    let mut sets = Vec::new();
-    for folder in folders {
-        let found = check_folder(folder, &ops).with_context(|| folder.display().to_string())?;
-        if found.is_empty() {
-            bail!("no golden run of a click-through model in {}", folder.display());
-        }
-        sets.extend(found);
-    }
-    SetTable::passed(sets)
+    SetTable::of_folders(folders, "a click-through model", |folder| {
+        check_folder(folder, &ops).with_context(|| folder.display().to_string())
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use terrace_cache::golden::check_folder;
 use terrace_device::DType;
 use terrace_engine::DeviceChoice;
@@ -15,19 +15,14 @@ use super::{golden_models, golden_ropes};
 /// An error when a set is not what it should be; the table is in it.
 pub fn check(device: &TestedDevice, choice: DeviceChoice, folders: &[PathBuf]) -> Result<SetTable> {
     let ops = device.ops(DType::F32, [PAGES])?;
-    let mut sets = Vec::new();
-    for folder in folders {
+    SetTable::of_folders(folders, "a cache", |folder| {
         let mut found = check_folder(folder, &ops)?;
         let golden = GoldenFolder::open(folder)?;
         let ropes = golden_ropes::check(&golden, &ops)?;
         let models = golden_models::check(&golden, choice, device.threads())?;
         found.extend([ropes, models].into_iter().filter(|set| set.cases > 0));
-        if found.is_empty() {
-            bail!("no golden run of a cache in {}", folder.display());
-        }
-        sets.extend(found);
-    }
-    SetTable::passed(sets)
+        Ok(found)
+    })
 }
 
 #[cfg(test)]

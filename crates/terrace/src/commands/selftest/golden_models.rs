@@ -14,8 +14,7 @@ use terrace_engine::{
 };
 use terrace_golden::{GoldenCase, GoldenFolder, GoldenTensors, SetFindings};
 use terrace_model::WeightsHash;
-
-use super::litgpt_model::LitGptConfig;
+use terrace_tune::golden::LitGptConfig;
 
 /// Layers and a head come after attention, and angles of long contexts are rounded.
 const TOLERANCE: f32 = 1e-4;

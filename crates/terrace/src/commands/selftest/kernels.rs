@@ -73,6 +73,10 @@ fn check_cpu(
             print(&format!("{name}, hstu, {compute:?}"), &hstu);
             let ctr = conformance::run_ctr(&ops, seed, extent);
             print(&format!("{name}, click-through models, {compute:?}"), &ctr);
+            if compute == Compute::F32 {
+                let tune = conformance::run_tune(&ops, seed, extent)?;
+                print(&format!("{name}, gradients"), &tune);
+            }
         }
     }
     Ok(())

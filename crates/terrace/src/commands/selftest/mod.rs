@@ -3,12 +3,12 @@
 mod batch_mates;
 mod golden;
 mod golden_ctr;
+mod golden_grad;
 mod golden_hstu;
 mod golden_kv;
 mod golden_models;
 mod golden_ropes;
 mod kernels;
-mod litgpt_model;
 mod reference;
 mod set_table;
 pub mod tested_device;
@@ -32,8 +32,9 @@ use self::tested_device::TestedDevice;
 /// once for each set of instructions that it has, or on a GPU. Then an engine runs requests alone
 /// and among others, which must give the same tokens. Run it on a new kind of machine before
 /// you trust it. With --golden or --smollm2 it checks whole models instead, with --golden-kv
-/// selective KV caches, with --golden-hstu generative recommenders and with --golden-ctr
-/// click-through models, against what other implementations computed.
+/// selective KV caches, with --golden-grad gradients through them, with --golden-hstu generative
+/// recommenders and with --golden-ctr click-through models, against what other implementations
+/// computed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the tables:
   kernels     for each kernel, how many cases ran and failed, and the case whose error came nearest
@@ -44,6 +45,9 @@ use self::tested_device::TestedDevice;
   --golden-kv for each set of runs, how many cases and numbers were compared, and the largest
               difference; tokens that stay must be the same, unless scores were almost equal; what
               no kernel does is reported as left out
+  --golden-grad
+              the same for losses and gradients through such caches: the loss, and each gradient
+              relative to its array's largest entry. CPU only
   --golden-hstu
               the same for each set of runs of HSTU attention, layers and models, in f32
   --golden-ctr
@@ -57,6 +61,7 @@ Examples:
   terrace selftest --device cpu --quick
   terrace selftest --golden testdata/llm
   terrace selftest --golden-kv testdata/kv --device cuda:0
+  terrace selftest --golden-grad testdata/kv --device cpu
   terrace selftest --golden-hstu testdata/hstu --device cuda:0
   terrace selftest --golden-ctr testdata/ctr --golden-ctr testdata/ctr_layers --device cuda:0
   terrace selftest --torn-rows 1000000000 --device cuda:0 --threads 16
@@ -89,6 +94,11 @@ pub struct SelftestArgs {
     /// be given several times.
     #[arg(long, value_name = "FOLDER")]
     golden_kv: Vec<PathBuf>,
+
+    /// Check gradients through selective KV caches with the golden runs in this folder, such as
+    /// testdata/kv, on the CPU. May be given several times.
+    #[arg(long, value_name = "FOLDER")]
+    golden_grad: Vec<PathBuf>,
 
     /// Check HSTU layers and models with the golden runs in this folder, such as testdata/hstu.
     /// May be given several times.
@@ -143,9 +153,10 @@ fn level() -> impl TypedValueParser<Value = CpuLevel> {
 pub fn run(args: &SelftestArgs) -> Result<()> {
     let device = TestedDevice::find(args.device, args.threads, args.level)?;
     println!("device   {}", device.name());
-    let folders = [&args.golden, &args.golden_kv, &args.golden_hstu, &args.golden_ctr];
+    let of_caches = [&args.golden_kv, &args.golden_grad];
+    let others = [&args.golden, &args.golden_hstu, &args.golden_ctr];
     let is_plain = args.smollm2.is_none() && args.torn_rows.is_none();
-    if folders.iter().all(|folders| folders.is_empty()) && is_plain {
+    if of_caches.iter().chain(&others).all(|folders| folders.is_empty()) && is_plain {
         kernels::check(&device, args.seed, args.quick)?;
         if !args.quick {
             let dtypes: &[Precision] = match device {
@@ -164,6 +175,9 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
     }
     if !args.golden_kv.is_empty() {
         println!("\n{}", golden_kv::check(&device, args.device, &args.golden_kv)?);
+    }
+    if !args.golden_grad.is_empty() {
+        println!("\n{}", golden_grad::check(&device, &args.golden_grad)?);
     }
     if !args.golden_hstu.is_empty() {
         println!("\n{}", golden_hstu::check(&device, &args.golden_hstu)?);

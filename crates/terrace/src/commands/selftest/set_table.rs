@@ -1,6 +1,7 @@
 //! What was found of sets of golden data, line by line.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use terrace_golden::SetFindings;
@@ -10,8 +11,25 @@ pub struct SetTable {
 }
 
 impl SetTable {
+    /// What `check` finds in folders, each of which has a run of `what`.
+    pub fn of_folders(
+        folders: &[PathBuf],
+        what: &str,
+        mut check: impl FnMut(&Path) -> Result<Vec<SetFindings>>,
+    ) -> Result<SetTable> {
+        let mut sets = Vec::new();
+        for folder in folders {
+            let found = check(folder)?;
+            if found.is_empty() {
+                bail!("no golden run of {what} in {}", folder.display());
+            }
+            sets.extend(found);
+        }
+        SetTable::passed(sets)
+    }
+
     /// An error when a set is not what it should be; the table is in it.
-    pub fn passed(sets: Vec<SetFindings>) -> Result<SetTable> {
+    fn passed(sets: Vec<SetFindings>) -> Result<SetTable> {
         let table = SetTable { sets };
         let wrong = table.sets.iter().filter(|set| !set.passed()).count();
         if wrong > 0 {

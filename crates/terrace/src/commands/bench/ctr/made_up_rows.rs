@@ -25,7 +25,7 @@ pub struct MadeUpTables {
 
 impl MadeUpTables {
     pub fn of(&self, network: &CtrNetwork) -> Result<PredictTables> {
-        Ok(PredictTables::find(&self.server, &self.config.models[0], network)?)
+        Ok(PredictTables::find(&self.server, &self.config.models[0], network.inputs())?)
     }
 }
 

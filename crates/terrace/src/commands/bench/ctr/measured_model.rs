@@ -9,7 +9,7 @@ use terrace_kernels::random::SplitMix;
 use super::dlrm::Dlrm;
 use super::plain_dlrm::PlainDlrm;
 use super::report::BatchRow;
-use crate::commands::bench::percentiles::Percentiles;
+use crate::commands::percentiles::Percentiles;
 
 pub struct MeasuredModel<'a> {
     dlrm: &'a Dlrm,

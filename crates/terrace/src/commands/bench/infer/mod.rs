@@ -17,7 +17,7 @@ use serde::Serialize;
 use self::infer_load::{InferLoad, InferLoadResult};
 use self::wire_form::WireForm;
 use self::wire_request::WireRequest;
-use crate::commands::bench::percentiles::Percentiles;
+use crate::commands::percentiles::Percentiles;
 use crate::commands::print_report::print_report;
 
 /// Measure how many inference requests (KServe, as Triton's clients send them) a server answers.

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::byte_size::ByteSize;
-use crate::commands::bench::percentiles::Percentiles;
 use crate::commands::bench::spread::Spread;
+use crate::commands::percentiles::Percentiles;
 
 #[derive(Serialize)]
 pub struct TiersReport {

@@ -1,0 +1,59 @@
+//! The ops that a model is tuned with, held to their references.
+//!
+//! Where the plain version of an op is another branch of the op itself, it runs on a table of ops
+//! that has no vectors.
+
+mod loss;
+mod products;
+mod replay;
+mod rows;
+
+use super::{Extent, Report};
+use crate::cpu::cpu_level::CpuLevel;
+use crate::cpu::cpu_options::{Compute, CpuOptions};
+use crate::error::Error;
+use crate::ops::Ops;
+use crate::random::SplitMix;
+use crate::tune_ops::TuneOps;
+
+/// An error if the device has no such ops.
+pub fn run_tune(ops: &Ops, seed: u64, extent: Extent) -> Result<Report, Error> {
+    let level = Some(CpuLevel::Reference);
+    let plain = Ops::cpu(CpuOptions { threads: 1, level, compute: Compute::F32 })?;
+    let both = Both { ops: ops.tuning()?, plain: plain.tuning()? };
+    let mut random = SplitMix::new(seed);
+    let mut report = Report::new(extent);
+    rows::check(&both, &mut random, &mut report);
+    products::check(&both, &mut random, &mut report);
+    loss::check(&both, &mut random, &mut report);
+    replay::check(&both, &mut random, &mut report);
+    Ok(report)
+}
+
+/// The ops under test, and those without vectors.
+struct Both<'a> {
+    ops: TuneOps<'a>,
+    plain: TuneOps<'a>,
+}
+
+impl Both<'_> {
+    /// Holds what `f` computes with the one to what it computes with the other; the names tell its
+    /// arrays apart.
+    fn compare(
+        &self,
+        report: &mut Report,
+        op: &'static str,
+        case: &str,
+        names: &[&str],
+        f: impl Fn(&TuneOps<'_>) -> Vec<Vec<f32>>,
+    ) {
+        let (got, want) = (f(&self.ops), f(&self.plain));
+        assert_eq!([got.len(), want.len()], [names.len(); 2], "arrays of {op}");
+        for ((got, want), name) in got.iter().zip(&want).zip(names) {
+            report.compare(op, format!("{name}, {case}"), TOLERANCE, got, want);
+        }
+    }
+}
+
+/// Sums in f32 against sums in f64, relative to the largest number.
+const TOLERANCE: f64 = 2e-5;

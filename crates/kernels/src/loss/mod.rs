@@ -1,0 +1,3 @@
+//! Losses, and where their gradients begin.
+
+pub(crate) mod cross_entropy;

@@ -1,0 +1,170 @@
+//! The lattice walked back: rows from the last layers to the first, cells from right to left.
+//!
+//! A row first gets the keys and values of all tokens that later cells begin with. For its last
+//! layer those are two products of what the layer was given; for the layers below it the row is
+//! run once more, without keeping anything. Then each cell gathers its first slots, runs forward
+//! with all that backward needs, and backward.
+
+use std::ops::Range;
+
+use terrace_cache::policy::SlotFormat;
+use terrace_device::View;
+use terrace_kernels::TuneOps;
+
+use crate::batch::Batch;
+use crate::checkpoints::StoredRows;
+use crate::error::Error;
+use crate::layer::{BatchRope, CellPass, LayerPass, LayerTrace, SlotGradients};
+use crate::model::{Gradients, TunedModel};
+use crate::plan::{Cell, Lattice};
+use crate::slots::{BatchReplay, LayerSlots, SlotChoice};
+
+pub(crate) struct BackwardPass<'a> {
+    pub ops: TuneOps<'a>,
+    pub model: &'a TunedModel,
+    pub rope: &'a BatchRope,
+    pub lattice: &'a Lattice,
+    pub batch: &'a Batch<'a>,
+    pub replay: &'a BatchReplay,
+    pub kv_checkpoints: SlotFormat,
+}
+
+/// Keys and values of all tokens in one layer.
+type LayerKv = [StoredRows; 2];
+
+impl BackwardPass<'_> {
+    /// inputs: of each row's first layer · d_rows: of the last layer's outputs, and in the end of
+    /// the first layer's inputs
+    pub fn run(
+        &self,
+        inputs: &[StoredRows],
+        d_rows: &mut StoredRows,
+        gradients: &mut Gradients,
+    ) -> Result<(), Error> {
+        for (row, inputs) in self.lattice.rows().iter().zip(inputs).rev() {
+            self.run_row(row, inputs, d_rows, gradients)?;
+        }
+        if let Some(id) = self.model.embed.id {
+            let tokens = 0..self.batch.tokens();
+            let (ids, d_x) = (self.batch.ids, d_rows.read(&tokens)?);
+            let ids = View::of(ids, [ids.len()]);
+            self.ops.embed_gradient(ids, d_x.view(), gradients.view_mut(id));
+        }
+        Ok(())
+    }
+
+    fn run_row(
+        &self,
+        layers: &Range<usize>,
+        inputs: &StoredRows,
+        d_rows: &mut StoredRows,
+        gradients: &mut Gradients,
+    ) -> Result<(), Error> {
+        let kv = self.key_values(layers, inputs)?;
+        let d_slots = layers.clone().map(|layer| {
+            let dims = self.model.layers[layer].dims;
+            SlotGradients::none(dims, self.batch.seqs, self.replay.slots(layer))
+        });
+        let mut d_slots: Vec<SlotGradients> = d_slots.collect::<Result<_, _>>()?;
+        for cell in self.lattice.cells().iter().rev() {
+            let pass = self.cell_pass(cell)?;
+            let mut slots = self.first_slots(layers, cell, &kv)?;
+            let mut x = inputs.read(&cell.tokens)?;
+            let mut traces: Vec<LayerTrace> = Vec::new();
+            for (layer, slots) in layers.clone().zip(&mut slots) {
+                let choice = SlotChoice::Replay(self.replay);
+                let (out, trace) = self.layer_pass(layer, &pass).forward(x, slots, choice, None)?;
+                traces.push(trace);
+                x = out;
+            }
+            let mut d_x = d_rows.read(&cell.tokens)?;
+            let each = layers.clone().zip(traces).zip(slots.iter_mut().zip(&mut d_slots));
+            for ((layer, trace), (slots, d_slots)) in each.rev() {
+                let pass = self.layer_pass(layer, &pass);
+                d_x = pass.backward(trace, d_x, slots, d_slots, gradients)?;
+            }
+            d_rows.write(&cell.tokens, d_x.numbers());
+        }
+        Ok(())
+    }
+
+    /// A cell's slots before its first chunk.
+    fn first_slots(
+        &self,
+        layers: &Range<usize>,
+        cell: &Cell,
+        kv: &[LayerKv],
+    ) -> Result<Vec<LayerSlots>, Error> {
+        let layers = layers.clone().enumerate();
+        let slots = layers.map(|(i, layer)| {
+            let dims = self.model.layers[layer].dims;
+            match kv.get(i) {
+                Some([keys, values]) if cell.tokens.start > 0 => {
+                    let tokens = cell.tokens.start;
+                    LayerSlots::gathered(dims, self.replay, layer, tokens, [keys, values])
+                }
+                _ => LayerSlots::empty(dims, self.batch.seqs, self.replay.slots(layer)),
+            }
+        });
+        slots.collect()
+    }
+
+    /// Of each layer of a row, for all cells but the last, whose tokens no cell begins with.
+    fn key_values(
+        &self,
+        layers: &Range<usize>,
+        inputs: &StoredRows,
+    ) -> Result<Vec<LayerKv>, Error> {
+        let Some((_, cells)) = self.lattice.cells().split_last().filter(|(_, c)| !c.is_empty())
+        else {
+            return Ok(Vec::new());
+        };
+        let kept_tokens = cells.last().map_or(0, |cell| cell.tokens.end);
+        let seqs = self.batch.seqs;
+        let mut kv: Vec<LayerKv> = Vec::new();
+        let mut slots = Vec::new();
+        for layer in layers.clone() {
+            let dims = self.model.layers[layer].dims;
+            let blocks = [dims.kv_heads, dims.head_dim];
+            let rows = || {
+                let format = self.kv_checkpoints;
+                StoredRows::new([seqs, kept_tokens], blocks, format, "grad.cachecp_qname")
+            };
+            kv.push([rows()?, rows()?]);
+            if layer + 1 < layers.end {
+                slots.push(LayerSlots::empty(dims, seqs, self.replay.slots(layer))?);
+            }
+        }
+        for cell in cells {
+            let pass = self.cell_pass(cell)?;
+            let mut x = inputs.read(&cell.tokens)?;
+            for (i, layer) in layers.clone().enumerate() {
+                let pass = self.layer_pass(layer, &pass);
+                let Some(slots) = slots.get_mut(i) else {
+                    let rows = pass.key_values(&x)?;
+                    kv[i].iter_mut().zip(&rows).for_each(|(kept, rows)| {
+                        kept.write(&cell.tokens, rows.numbers());
+                    });
+                    break;
+                };
+                let choice = SlotChoice::Replay(self.replay);
+                let (out, trace) = pass.forward(x, slots, choice, None)?;
+                kv[i].iter_mut().zip(trace.key_values()).for_each(|(kept, rows)| {
+                    kept.write(&cell.tokens, rows.numbers());
+                });
+                x = out;
+            }
+        }
+        Ok(kv)
+    }
+
+    fn cell_pass(&self, cell: &Cell) -> Result<CellPass<'_>, Error> {
+        let chunks = self.lattice.chunks_of(cell);
+        let (seqs, eps) = (self.batch.seqs, self.model.norm_eps);
+        CellPass::new(&self.ops, seqs, cell.tokens.clone(), chunks, self.rope, eps)
+    }
+
+    fn layer_pass<'p>(&'p self, layer: usize, cell: &'p CellPass<'p>) -> LayerPass<'p> {
+        LayerPass { ops: self.ops, weights: &self.model.layers[layer], layer, cell }
+    }
+}

@@ -1,0 +1,164 @@
+//! The pass that makes decisions: it runs the policy, keeps what backward starts from, and writes
+//! the replay log.
+//!
+//! Cells go from left to right, and within a cell layers from the first to the last. Nothing of
+//! what happens inside a layer is kept.
+
+use terrace_cache::policy::{KvCacheSpec, ReplayLog, SlotFormat};
+use terrace_device::View;
+use terrace_kernels::TuneOps;
+
+use crate::batch::Batch;
+use crate::checkpoints::StoredRows;
+use crate::error::Error;
+use crate::gradient_options::GradientOptions;
+use crate::layer::{BatchRope, CellPass, LayerPass};
+use crate::model::TunedModel;
+use crate::plan::{Cell, Lattice};
+use crate::slots::{BatchReplay, LayerSlots, PolicySlots, Rounding, SlotChoice};
+use crate::tensor::Tensor;
+
+pub(crate) struct ForwardPass<'a> {
+    pub ops: TuneOps<'a>,
+    pub model: &'a TunedModel,
+    pub cache: &'a KvCacheSpec,
+    pub rope: &'a BatchRope,
+    pub lattice: &'a Lattice,
+    pub options: &'a GradientOptions,
+    pub batch: &'a Batch<'a>,
+}
+
+/// What backward starts from.
+pub(crate) struct Checkpoints {
+    /// The input of each row's first layer.
+    pub row_inputs: Vec<StoredRows>,
+    /// The last layer's output where there are targets.
+    pub outputs: StoredRows,
+}
+
+/// Who decides.
+pub(crate) enum Decisions {
+    /// The policy, with the log of each sequence so far.
+    Policy(Vec<PolicySlots>, Vec<ReplayLog>),
+    Replay(BatchReplay),
+}
+
+impl Decisions {
+    pub fn of_policy(cache: &KvCacheSpec, model: &TunedModel, seqs: usize) -> Result<Self, Error> {
+        let layers = model.layers.iter().enumerate();
+        let tables: Vec<PolicySlots> = layers
+            .map(|(layer, weights)| PolicySlots::new(cache, layer, weights.dims, seqs))
+            .collect::<Result<_, _>>()?;
+        let shapes: Vec<_> = tables.iter().map(PolicySlots::shape).collect();
+        Ok(Decisions::Policy(tables, vec![ReplayLog::new(&shapes); seqs]))
+    }
+
+    fn layer(&mut self, layer: usize) -> SlotChoice<'_> {
+        match self {
+            Decisions::Policy(tables, _) => SlotChoice::Policy(&mut tables[layer]),
+            Decisions::Replay(replay) => SlotChoice::Replay(replay),
+        }
+    }
+
+    /// What was decided, once the pass is over.
+    pub fn into_replay(self) -> BatchReplay {
+        match self {
+            Decisions::Policy(_, logs) => BatchReplay::new(logs),
+            Decisions::Replay(replay) => replay,
+        }
+    }
+
+    /// Writes down what all layers have placed in a cell, chunk by chunk as logs have it.
+    fn log_cell(&mut self) {
+        let Decisions::Policy(tables, logs) = self else { return };
+        let placed: Vec<_> = tables.iter_mut().map(PolicySlots::take_placed).collect();
+        for chunk in 0..placed[0].len() {
+            for (seq, log) in logs.iter_mut().enumerate() {
+                log.begin_chunk(placed[0][chunk][seq].tokens);
+                for (layer, placed) in placed.iter().enumerate() {
+                    log.record(layer, &placed[chunk][seq]);
+                }
+            }
+        }
+    }
+}
+
+impl ForwardPass<'_> {
+    pub fn run(&self, decisions: &mut Decisions) -> Result<Checkpoints, Error> {
+        let mut checkpoints = self.empty_checkpoints()?;
+        let seqs = self.batch.seqs;
+        let layers = self.model.layers.iter().enumerate();
+        let mut slots: Vec<LayerSlots> = layers
+            .map(|(layer, weights)| LayerSlots::empty(weights.dims, seqs, self.cache.slots(layer)))
+            .collect::<Result<_, _>>()?;
+        for cell in self.lattice.cells() {
+            self.run_cell(cell, &mut slots, decisions, &mut checkpoints)?;
+            decisions.log_cell();
+        }
+        Ok(checkpoints)
+    }
+
+    fn run_cell(
+        &self,
+        cell: &Cell,
+        slots: &mut [LayerSlots],
+        decisions: &mut Decisions,
+        checkpoints: &mut Checkpoints,
+    ) -> Result<(), Error> {
+        let chunks = self.lattice.chunks_of(cell);
+        let (seqs, eps) = (self.batch.seqs, self.model.norm_eps);
+        let pass = CellPass::new(&self.ops, seqs, cell.tokens.clone(), chunks, self.rope, eps)?;
+        let formats = [self.cache.keys, self.cache.values];
+        let is_rounded = formats.iter().any(|format| *format != SlotFormat::Plain);
+        let rounding = is_rounded.then_some(self.options.rounding);
+        let mut x = self.embed(cell)?;
+        for (layer, weights) in self.model.layers.iter().enumerate() {
+            let row = self.lattice.rows().iter().position(|row| row.start == layer);
+            if let Some(row) = row {
+                checkpoints.row_inputs[row].write(&cell.tokens, x.numbers());
+            }
+            let pass = LayerPass { ops: self.ops, weights, layer, cell: &pass };
+            let before = (rounding == Some(Rounding::EachRow)).then_some(formats);
+            x = pass.forward(x, &mut slots[layer], decisions.layer(layer), before)?.0;
+            if rounding == Some(Rounding::EachCell) {
+                slots[layer].round(formats);
+            }
+        }
+        self.keep_outputs(cell, &x, &mut checkpoints.outputs);
+        Ok(())
+    }
+
+    fn embed(&self, cell: &Cell) -> Result<Tensor, Error> {
+        let ids = self.batch.ids_at(&cell.tokens);
+        let mut x = Tensor::zeros("embedded tokens", [ids.len(), self.model.hidden])?;
+        self.ops.embed(View::of(&ids, [ids.len()]), &self.model.embed.linear, x.view_mut());
+        Ok(x)
+    }
+
+    /// Of the cell's tokens those that have targets.
+    fn keep_outputs(&self, cell: &Cell, x: &Tensor, outputs: &mut StoredRows) {
+        let first = self.batch.tokens() - self.batch.target_tokens();
+        let start = cell.tokens.start.max(first);
+        if cell.tokens.end <= start {
+            return;
+        }
+        let hidden = self.model.hidden;
+        let rows = x.numbers::<f32>().chunks_exact(cell.tokens.len() * hidden);
+        let skipped = (start - cell.tokens.start) * hidden;
+        let kept: Vec<f32> = rows.flat_map(|row| &row[skipped..]).copied().collect();
+        outputs.write(&(start - first..cell.tokens.end - first), &kept);
+    }
+
+    fn empty_checkpoints(&self) -> Result<Checkpoints, Error> {
+        let (seqs, tokens, hidden) = (self.batch.seqs, self.batch.tokens(), self.model.hidden);
+        let format = self.options.layer_checkpoints;
+        // Two halves of a row, each with its own scale.
+        let blocks = if hidden.is_multiple_of(2) { [2, hidden / 2] } else { [1, hidden] };
+        let inputs = |_| StoredRows::new([seqs, tokens], blocks, format, "grad.layercp_qname");
+        let plain = SlotFormat::Plain;
+        let targets = self.batch.target_tokens();
+        let outputs = StoredRows::new([seqs, targets], [1, hidden], plain, "grad.layercp_qname")?;
+        let row_inputs = self.lattice.rows().iter().map(inputs).collect::<Result<_, _>>()?;
+        Ok(Checkpoints { row_inputs, outputs })
+    }
+}

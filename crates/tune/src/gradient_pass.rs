@@ -1,0 +1,134 @@
+//! Loss and gradients of a batch, through what the cache policy keeps and evicts.
+
+use terrace_cache::policy::{KvCacheSpec, Rule, SlotFormat};
+use terrace_kernels::TuneOps;
+use terrace_model::DecoderSpec;
+
+use crate::backward_pass::BackwardPass;
+use crate::batch::Batch;
+use crate::checkpoints::StoredRows;
+use crate::error::Error;
+use crate::forward_pass::{Decisions, ForwardPass};
+use crate::gradient_options::GradientOptions;
+use crate::head_pass::HeadPass;
+use crate::layer::BatchRope;
+use crate::model::{Gradients, TunedModel};
+use crate::plan::Lattice;
+use crate::slots::BatchReplay;
+
+/// A model, a cache and how gradients through it are computed.
+pub struct GradientPass<'a> {
+    pub ops: TuneOps<'a>,
+    pub model: &'a TunedModel,
+    /// With rotations for the batch's length.
+    pub spec: &'a DecoderSpec,
+    pub cache: &'a KvCacheSpec,
+    pub options: GradientOptions,
+}
+
+/// What came of a batch, besides gradients.
+pub struct BatchLoss {
+    pub loss: f64,
+    /// Who was kept.
+    pub replay: BatchReplay,
+}
+
+impl GradientPass<'_> {
+    /// The policy decides; gradients are added to.
+    pub fn run(&self, batch: &Batch<'_>, gradients: &mut Gradients) -> Result<BatchLoss, Error> {
+        self.check(batch)?;
+        let decisions = Decisions::of_policy(self.cache, self.model, batch.seqs)?;
+        self.run_with(batch, decisions, gradients)
+    }
+
+    /// What was kept before is kept again.
+    pub fn run_replay(
+        &self,
+        batch: &Batch<'_>,
+        replay: BatchReplay,
+        gradients: &mut Gradients,
+    ) -> Result<BatchLoss, Error> {
+        self.check(batch)?;
+        let lattice = self.lattice(batch)?;
+        let layers = self.model.layers.len();
+        let shape = (batch.seqs, layers, lattice.chunks());
+        let found = (replay.seqs(), replay.logs()[0].layers(), replay.chunks());
+        if found != shape {
+            return Err(Error::BadArgument {
+                argument: "the replay log",
+                value: format!("{} sequences, {} layers, chunks {:?}", found.0, found.1, found.2),
+                wanted: format!("{} sequences, {layers} layers, chunks {:?}", shape.0, shape.2),
+            });
+        }
+        self.run_with(batch, Decisions::Replay(replay), gradients)
+    }
+
+    /// How a batch is cut.
+    pub fn lattice(&self, batch: &Batch<'_>) -> Result<Lattice, Error> {
+        let (layers, tokens) = (self.model.layers.len(), batch.tokens());
+        let targets = batch.target_tokens();
+        Lattice::new(self.cache, layers, tokens, targets, &self.options.lattice)
+    }
+
+    fn run_with(
+        &self,
+        batch: &Batch<'_>,
+        mut decisions: Decisions,
+        gradients: &mut Gradients,
+    ) -> Result<BatchLoss, Error> {
+        let (lattice, rope) = (self.lattice(batch)?, BatchRope::new(self.spec)?);
+        let GradientPass { ops, model, cache, options, .. } = self;
+        let forward =
+            ForwardPass { ops: *ops, model, cache, rope: &rope, lattice: &lattice, options, batch };
+        let checkpoints = forward.run(&mut decisions)?;
+        let replay = decisions.into_replay();
+        let (logits_most, loss_mean) = (options.logits_most, options.loss_mean);
+        let head = HeadPass { ops: *ops, model, batch, loss_mean, logits_most };
+        // What no target asks for has no gradient. Never quantised: errors would add up by rows.
+        let mut d_rows = StoredRows::new(
+            [batch.seqs, batch.tokens()],
+            [1, model.hidden],
+            SlotFormat::Plain,
+            "grad.layercp_qname",
+        )?;
+        let loss = head.run(&checkpoints.outputs, &mut d_rows, gradients)?;
+        let backward = BackwardPass {
+            ops: *ops,
+            model,
+            rope: &rope,
+            lattice: &lattice,
+            batch,
+            replay: &replay,
+            kv_checkpoints: options.kv_checkpoints,
+        };
+        backward.run(&checkpoints.row_inputs, &mut d_rows, gradients)?;
+        Ok(BatchLoss { loss, replay })
+    }
+
+    fn check(&self, batch: &Batch<'_>) -> Result<(), Error> {
+        batch.check(self.spec.vocab)?;
+        let refuse = |what: &str, why| Err(Error::Unsupported { what: what.to_owned(), why });
+        for slots in self.cache.lengths() {
+            if *slots > TuneOps::SLOTS_MOST {
+                return Err(Error::BadArgument {
+                    argument: "kv_cache.cache_length",
+                    value: slots.to_string(),
+                    wanted: format!("at most {}", TuneOps::SLOTS_MOST),
+                });
+            }
+            match self.cache.rule(*slots)? {
+                rule if rule.rerotates_keys() => {
+                    return refuse(self.cache.policy_name, "it rotates keys that are kept anew");
+                }
+                Rule::Recent(rule) if rule.text_segment.is_some() => {
+                    return refuse(
+                        self.cache.policy_name,
+                        "what it protects is found in a text, and a batch has token ids alone",
+                    );
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

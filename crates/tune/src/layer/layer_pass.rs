@@ -1,0 +1,48 @@
+//! One layer and one cell: what both of its passes are given.
+
+use terrace_kernels::TuneOps;
+
+use super::cell_pass::CellPass;
+use crate::error::Error;
+use crate::model::{Gradients, LayerWeights, VectorParameter};
+use crate::tensor::Tensor;
+
+#[derive(Clone, Copy)]
+pub(crate) struct LayerPass<'a> {
+    pub ops: TuneOps<'a>,
+    pub weights: &'a LayerWeights,
+    pub layer: usize,
+    pub cell: &'a CellPass<'a>,
+}
+
+impl LayerPass<'_> {
+    pub(super) fn scale(&self) -> f32 {
+        self.cell.rope.scale(self.layer)
+    }
+
+    pub(super) fn norm(&self, x: &Tensor, weight: &VectorParameter) -> Result<Tensor, Error> {
+        let mut out = Tensor::zeros("normed rows", x.shape())?;
+        let weight = weight.tensor.view();
+        self.ops.rms_norm(x.view(), weight, self.cell.norm_eps, out.view_mut());
+        Ok(out)
+    }
+
+    /// Adds to `d_x`.
+    pub(super) fn norm_backward(
+        &self,
+        x: &Tensor,
+        weight: &VectorParameter,
+        d_out: &Tensor,
+        d_x: &mut Tensor,
+        gradients: &mut Gradients,
+    ) {
+        self.ops.rms_norm_gradients(terrace_kernels::RmsNormGradients {
+            x: x.view(),
+            weight: weight.tensor.view(),
+            eps: self.cell.norm_eps,
+            d_out: d_out.view(),
+            d_x: d_x.view_mut(),
+            d_weight: weight.id.map(|id| gradients.view_mut(id)),
+        });
+    }
+}

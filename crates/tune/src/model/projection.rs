@@ -1,0 +1,246 @@
+//! A product of the model: its weight, its bias, and the branch that is trained beside it.
+//!
+//! The three kinds of branches differ in what happens to `scale b a x`: it is added, it is added
+//! through a norm, or rows of the sum of both are given their own length.
+
+use terrace_device::View;
+use terrace_kernels::{LoraBranch, LoraGradients, RmsNormGradients, TuneOps};
+
+use super::gradients::Gradients;
+use super::parameter::{Change, MatrixParameter, VectorParameter};
+use crate::error::Error;
+use crate::tensor::Tensor;
+
+pub(crate) struct Projection {
+    pub base: MatrixParameter,
+    pub bias: Option<VectorParameter>,
+    pub lora: Option<Lora>,
+}
+
+pub(crate) struct Lora {
+    pub a: MatrixParameter,
+    pub b: MatrixParameter,
+    pub scale: f32,
+    pub form: LoraForm,
+}
+
+/// The kinds, with what they train besides the two matrices.
+pub(crate) enum LoraForm {
+    Default,
+    /// The norm's weight, one for each output.
+    RmsNorm(VectorParameter),
+    /// The length of each row.
+    Dora(VectorParameter),
+}
+
+/// Of the norm of a branch's output.
+const NORM_EPS: f32 = 1e-8;
+
+/// What the gradients of a product need of its forward pass.
+pub(crate) struct ProjectionTrace {
+    /// `x * a^T`
+    inner: Option<Tensor>,
+    /// Of a norm: the branch's output; of lengths: the sum of both before it is scaled.
+    before: Option<Tensor>,
+    /// Of lengths.
+    rows: Option<RowLengths>,
+}
+
+/// The norm that each row has, and the trained length over it.
+struct RowLengths {
+    norms: Tensor,
+    factors: Tensor,
+}
+
+impl Projection {
+    pub fn rows(&self) -> usize {
+        self.base.linear.rows()
+    }
+
+    /// x: f32 `[tokens, columns]` · gives f32 `[tokens, rows]`
+    pub fn forward(
+        &self,
+        ops: &TuneOps<'_>,
+        x: View<'_>,
+    ) -> Result<(Tensor, ProjectionTrace), Error> {
+        let ([tokens, _], rows) = (x.dims(), self.rows());
+        let mut out = Tensor::zeros("outputs of products", [tokens, rows])?;
+        ops.project(x, &self.base.linear, out.view_mut());
+        let mut trace = ProjectionTrace { inner: None, before: None, rows: None };
+        if let Some(lora) = &self.lora {
+            let mut inner = Tensor::zeros("inner rows of branches", [tokens, lora.rank()])?;
+            match &lora.form {
+                LoraForm::Default => {
+                    ops.add_branch(x, lora.branch(), inner.view_mut(), out.view_mut());
+                }
+                LoraForm::RmsNorm(weight) => {
+                    let mut added = Tensor::zeros("outputs of branches", [tokens, rows])?;
+                    ops.add_branch(x, lora.branch(), inner.view_mut(), added.view_mut());
+                    let mut normed = Tensor::zeros("norms of branches", [tokens, rows])?;
+                    let weight = weight.tensor.view();
+                    ops.rms_norm(added.view(), weight, NORM_EPS, normed.view_mut());
+                    ops.add(out.view_mut(), normed.view());
+                    trace.before = Some(added);
+                }
+                LoraForm::Dora(lengths) => {
+                    ops.add_branch(x, lora.branch(), inner.view_mut(), out.view_mut());
+                    let lengths = self.row_lengths(ops, lora, lengths)?;
+                    let mut scaled = Tensor::zeros("outputs of products", [tokens, rows])?;
+                    ops.scale_columns(out.view(), lengths.factors.view(), scaled.view_mut());
+                    trace.before = Some(std::mem::replace(&mut out, scaled));
+                    trace.rows = Some(lengths);
+                }
+            }
+            trace.inner = Some(inner);
+        }
+        if let Some(bias) = &self.bias {
+            ops.add_to_columns(out.view_mut(), bias.tensor.view());
+        }
+        Ok((out, trace))
+    }
+
+    /// Adds to `d_x` and to the gradients of what is trained.
+    pub fn backward(
+        &self,
+        ops: &TuneOps<'_>,
+        x: View<'_>,
+        trace: &ProjectionTrace,
+        d_out: View<'_>,
+        d_x: &mut Tensor,
+        gradients: &mut Gradients,
+    ) -> Result<(), Error> {
+        if let Some(id) = self.bias.as_ref().and_then(|bias| bias.id) {
+            ops.bias_gradient(d_out, gradients.view_mut(id));
+        }
+        if let Some(id) = self.base.id {
+            ops.weight_gradient(d_out, x, gradients.view_mut(id));
+        }
+        let Some(lora) = &self.lora else {
+            ops.input_gradient(d_out, &self.base.linear, d_x.view_mut());
+            return Ok(());
+        };
+        let shape = d_out.dims::<2>();
+        match &lora.form {
+            LoraForm::Default => {
+                ops.input_gradient(d_out, &self.base.linear, d_x.view_mut());
+                lora.backward(ops, x, trace, d_out, d_x, gradients)
+            }
+            LoraForm::RmsNorm(weight) => {
+                ops.input_gradient(d_out, &self.base.linear, d_x.view_mut());
+                let mut d_added = Tensor::zeros("gradients of branches", shape)?;
+                ops.rms_norm_gradients(RmsNormGradients {
+                    x: trace.before(),
+                    weight: weight.tensor.view(),
+                    eps: NORM_EPS,
+                    d_out,
+                    d_x: d_added.view_mut(),
+                    d_weight: weight.id.map(|id| gradients.view_mut(id)),
+                });
+                lora.backward(ops, x, trace, d_added.view(), d_x, gradients)
+            }
+            LoraForm::Dora(lengths) => {
+                let rows = trace.rows.as_ref().expect("kept by the forward pass");
+                if let Some(id) = lengths.id {
+                    rows.add_gradients(ops, trace.before(), d_out, gradients.numbers_mut(id))?;
+                }
+                let mut d_sum = Tensor::zeros("gradients of products", shape)?;
+                ops.scale_columns(d_out, rows.factors.view(), d_sum.view_mut());
+                ops.input_gradient(d_sum.view(), &self.base.linear, d_x.view_mut());
+                lora.backward(ops, x, trace, d_sum.view(), d_x, gradients)
+            }
+        }
+    }
+
+    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) {
+        self.base.change(ops, f);
+        self.bias.iter_mut().for_each(|bias| bias.change(f));
+        if let Some(lora) = &mut self.lora {
+            lora.a.change(ops, f);
+            lora.b.change(ops, f);
+            match &mut lora.form {
+                LoraForm::Default => {}
+                LoraForm::RmsNorm(vector) | LoraForm::Dora(vector) => vector.change(f),
+            }
+        }
+    }
+
+    fn row_lengths(
+        &self,
+        ops: &TuneOps<'_>,
+        lora: &Lora,
+        lengths: &VectorParameter,
+    ) -> Result<RowLengths, Error> {
+        let mut norms = Tensor::zeros("norms of rows", [self.rows()])?;
+        ops.branch_row_norms(&self.base.linear, lora.branch(), norms.view_mut());
+        let mut factors = norms.copy("lengths of rows")?;
+        let pairs = factors.numbers_mut::<f32>().iter_mut().zip(lengths.tensor.numbers::<f32>());
+        pairs.for_each(|(factor, length)| *factor = length / *factor);
+        Ok(RowLengths { norms, factors })
+    }
+}
+
+impl Lora {
+    pub fn rank(&self) -> usize {
+        self.a.linear.rows()
+    }
+
+    pub fn branch(&self) -> LoraBranch<'_> {
+        LoraBranch { a: &self.a.linear, b: &self.b.linear, scale: self.scale }
+    }
+
+    /// d_out: of the branch's own output.
+    fn backward(
+        &self,
+        ops: &TuneOps<'_>,
+        x: View<'_>,
+        trace: &ProjectionTrace,
+        d_out: View<'_>,
+        d_x: &mut Tensor,
+        gradients: &mut Gradients,
+    ) -> Result<(), Error> {
+        let [tokens, _] = d_out.dims();
+        let inner = trace.inner.as_ref().expect("kept by the forward pass");
+        let mut d_inner = Tensor::zeros("gradients of branches", [tokens, self.rank()])?;
+        let ids = [&self.a, &self.b].map(|matrix| matrix.id.expect("a branch is trained"));
+        let [d_a, d_b] = gradients.pair_mut(ids);
+        ops.lora_gradients(
+            self.branch(),
+            LoraGradients {
+                x,
+                inner: inner.view(),
+                d_out,
+                d_inner: d_inner.view_mut(),
+                d_x: d_x.view_mut(),
+                d_a,
+                d_b,
+            },
+        );
+        Ok(())
+    }
+}
+
+impl RowLengths {
+    /// A row's norm counts as given: its length alone has a gradient.
+    fn add_gradients(
+        &self,
+        ops: &TuneOps<'_>,
+        before: View<'_>,
+        d_out: View<'_>,
+        d_lengths: &mut [f32],
+    ) -> Result<(), Error> {
+        let mut d_factors = Tensor::zeros("gradients of lengths", self.factors.shape())?;
+        ops.factor_gradients(before, d_out, d_factors.view_mut());
+        let rows = d_factors.numbers::<f32>().iter().zip(self.norms.numbers::<f32>());
+        d_lengths.iter_mut().zip(rows).for_each(|(sum, (d_factor, norm))| *sum += d_factor / norm);
+        Ok(())
+    }
+}
+
+impl ProjectionTrace {
+    fn before(&self) -> View<'_> {
+        self.before.as_ref().expect("kept by the forward pass").view()
+    }
+}
+
+#[cfg(test)]
+mod tests;

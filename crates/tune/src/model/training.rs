@@ -1,0 +1,69 @@
+//! What of a model is trained.
+
+/// What of a model is trained.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Training {
+    /// Every weight.
+    Full,
+    /// Branches of low rank beside some of the weights.
+    Lora(LoraOptions),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoraOptions {
+    pub rank: usize,
+    pub alpha: f32,
+    pub kind: LoraKind,
+    pub targets: LoraTargets,
+    /// Of the branches' first matrices; the second ones begin with zeros.
+    pub seed: u64,
+}
+
+impl LoraOptions {
+    pub fn scale(&self) -> f32 {
+        self.alpha / self.rank as f32
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoraKind {
+    /// `w x + scale b a x`
+    Default,
+    /// `w x + norm(scale b a x)`, a root-mean-square norm of each product's branch.
+    RmsNorm,
+    /// Rows of `w + scale b a` keep their direction and get a trained length (DoRA).
+    Dora,
+}
+
+/// Which products have a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoraTargets {
+    pub query: bool,
+    pub key: bool,
+    pub value: bool,
+    /// Attention's output.
+    pub projection: bool,
+    /// All three products of the feed-forward unit.
+    pub mlp: bool,
+    pub head: bool,
+}
+
+impl LoraTargets {
+    pub const QUERY_VALUE: LoraTargets = LoraTargets {
+        query: true,
+        key: false,
+        value: true,
+        projection: false,
+        mlp: false,
+        head: false,
+    };
+
+    pub const ALL: LoraTargets = LoraTargets {
+        query: true,
+        key: true,
+        value: true,
+        projection: true,
+        mlp: true,
+        head: true,
+    };
+}

@@ -1,0 +1,211 @@
+//! The weights of a decoder, with names, gradients' numbers and branches for what is trained.
+
+use terrace_kernels::random::SplitMix;
+use terrace_kernels::{BiasedWeight, Matrix, TuneOps, unpack_row};
+use terrace_model::{DecoderSpec, DecoderTensors, LayerTensors};
+
+use super::layer_weights::{LayerDims, LayerWeights};
+use super::parameter::{
+    Change, MatrixParameter, ParameterId, ParameterInfo, ParameterList, VectorParameter,
+};
+use super::projection::{Lora, LoraForm, Projection};
+use super::training::{LoraKind, LoraOptions, Training};
+use crate::error::Error;
+
+/// Weights that are not trained stay in their file's bytes; trained ones are f32.
+pub struct TunedModel {
+    pub(crate) hidden: usize,
+    pub(crate) norm_eps: f32,
+    pub(crate) embed: MatrixParameter,
+    pub(crate) layers: Vec<LayerWeights>,
+    pub(crate) final_norm: VectorParameter,
+    /// `None` where the embedding's rows score the vocabulary.
+    pub(crate) head: Option<Projection>,
+    parameters: Vec<ParameterInfo>,
+}
+
+impl TunedModel {
+    pub fn new(
+        ops: &TuneOps<'_>,
+        spec: &DecoderSpec,
+        tensors: &DecoderTensors,
+        training: Training,
+    ) -> Result<Self, Error> {
+        check(spec, tensors, training)?;
+        let seed = if let Training::Lora(options) = training { options.seed } else { 0 };
+        let random = SplitMix::new(seed);
+        let mut build = Build { ops, training, random, list: ParameterList::default() };
+        let embed = build.matrix("model.embed_tokens.weight", &tensors.embed)?;
+        let layers = spec.layers.iter().zip(&tensors.layers).enumerate();
+        let layers = layers
+            .map(|(i, (spec, tensors))| {
+                build.layer(&format!("model.layers.{i}"), LayerDims::of(spec), tensors)
+            })
+            .collect::<Result<_, Error>>()?;
+        let final_norm = build.vector("model.norm.weight", &tensors.final_norm)?;
+        let has_branch = |options: &LoraOptions| options.targets.head;
+        let head = tensors.head.as_ref();
+        let head = head
+            .map(|weight| {
+                let biased = BiasedWeight { weight: weight.clone(), bias: None };
+                build.projection("lm_head", &biased, has_branch)
+            })
+            .transpose()?;
+        Ok(TunedModel {
+            hidden: spec.hidden,
+            norm_eps: spec.norm_eps,
+            embed,
+            layers,
+            final_norm,
+            head,
+            parameters: build.list.infos,
+        })
+    }
+
+    /// What is trained, in the order of its gradients.
+    pub fn parameters(&self) -> &[ParameterInfo] {
+        &self.parameters
+    }
+
+    pub fn find(&self, name: &str) -> Option<ParameterId> {
+        self.parameters.iter().position(|info| info.name == name).map(ParameterId)
+    }
+
+    /// Calls `f` with the numbers of each trained array, in any order.
+    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) {
+        self.embed.change(ops, f);
+        self.layers.iter_mut().for_each(|layer| layer.change(ops, f));
+        self.final_norm.change(f);
+        self.head.iter_mut().for_each(|head| head.change(ops, f));
+    }
+}
+
+/// Says what of a model has no gradients here.
+fn check(spec: &DecoderSpec, tensors: &DecoderTensors, training: Training) -> Result<(), Error> {
+    let refuse = |what: &str, why| Err(Error::Unsupported { what: what.to_owned(), why });
+    if spec.dynamic_rope.is_some() {
+        return refuse("a model whose rotation grows with its text", "its keys would change later");
+    }
+    let Training::Lora(options) = training else { return Ok(()) };
+    if options.rank == 0 {
+        let wanted = "1 or more".to_owned();
+        return Err(Error::BadArgument { argument: "lora.r", value: "0".into(), wanted });
+    }
+    if options.targets.head && options.kind != LoraKind::Default {
+        let why = "logits are computed in blocks, and this kind of branch needs whole rows; \
+                   leave lora.head out, or choose the default kind";
+        return refuse("the head's branch", why);
+    }
+    if options.targets.head && tensors.head.is_none() {
+        return refuse("the head's branch", "the head is the embedding table; leave lora.head out");
+    }
+    Ok(())
+}
+
+struct Build<'a> {
+    ops: &'a TuneOps<'a>,
+    training: Training,
+    random: SplitMix,
+    list: ParameterList,
+}
+
+impl Build<'_> {
+    fn layer(
+        &mut self,
+        name: &str,
+        dims: LayerDims,
+        tensors: &LayerTensors,
+    ) -> Result<LayerWeights, Error> {
+        let at = |part: &str| format!("{name}.{part}");
+        let attention = |part: &str| format!("{name}.self_attn.{part}");
+        let head_norm = |part: &str, norm: &Option<Vec<f32>>, build: &mut Self| {
+            let norm = norm.as_ref();
+            norm.map(|norm| build.vector(&attention(part), norm)).transpose()
+        };
+        Ok(LayerWeights {
+            dims,
+            attention_norm: self.vector(&at("input_layernorm.weight"), &tensors.attention_norm)?,
+            query: self.projection(&attention("q_proj"), &tensors.query, |o| o.targets.query)?,
+            key: self.projection(&attention("k_proj"), &tensors.key, |o| o.targets.key)?,
+            value: self.projection(&attention("v_proj"), &tensors.value, |o| o.targets.value)?,
+            query_norm: head_norm("q_norm.weight", &tensors.query_norm, self)?,
+            key_norm: head_norm("k_norm.weight", &tensors.key_norm, self)?,
+            output: self
+                .projection(&attention("o_proj"), &tensors.output, |o| o.targets.projection)?,
+            ffn_norm: self.vector(&at("post_attention_layernorm.weight"), &tensors.ffn_norm)?,
+            gate: self.projection(&at("mlp.gate_proj"), &tensors.gate, |o| o.targets.mlp)?,
+            up: self.projection(&at("mlp.up_proj"), &tensors.up, |o| o.targets.mlp)?,
+            down: self.projection(&at("mlp.down_proj"), &tensors.down, |o| o.targets.mlp)?,
+        })
+    }
+
+    fn vector(&mut self, name: &str, numbers: &[f32]) -> Result<VectorParameter, Error> {
+        let is_trained = self.training == Training::Full;
+        let id = is_trained.then(|| self.list.add(name.to_owned(), &[numbers.len()]));
+        VectorParameter::of(numbers, id)
+    }
+
+    fn matrix(&mut self, name: &str, weight: &Matrix) -> Result<MatrixParameter, Error> {
+        if self.training != Training::Full {
+            return Ok(MatrixParameter::frozen(self.ops, weight.clone()));
+        }
+        let id = self.list.add(name.to_owned(), &[weight.rows(), weight.columns()]);
+        MatrixParameter::trained(self.ops, weight, id)
+    }
+
+    fn projection(
+        &mut self,
+        name: &str,
+        biased: &BiasedWeight,
+        has_branch: impl Fn(&LoraOptions) -> bool,
+    ) -> Result<Projection, Error> {
+        let base = self.matrix(&format!("{name}.weight"), &biased.weight)?;
+        let bias = biased.bias.as_ref();
+        let bias = bias.map(|bias| self.vector(&format!("{name}.bias"), bias)).transpose()?;
+        let lora = match self.training {
+            Training::Lora(options) if has_branch(&options) => {
+                Some(self.lora(name, &biased.weight, &options)?)
+            }
+            _ => None,
+        };
+        Ok(Projection { base, bias, lora })
+    }
+
+    /// The first matrix is drawn as `torch.nn.init.kaiming_uniform_` with `a = sqrt(5)` does: from
+    /// `±1 / sqrt(columns)`.
+    fn lora(&mut self, name: &str, weight: &Matrix, options: &LoraOptions) -> Result<Lora, Error> {
+        let (rows, columns, rank) = (weight.rows(), weight.columns(), options.rank);
+        let bound = 1.0 / (columns as f32).sqrt();
+        let first: Vec<f32> =
+            self.random.numbers(rank * columns).into_iter().map(|x| x * bound).collect();
+        let a = self.list.add(format!("{name}.lora_A.weight"), &[rank, columns]);
+        let b = self.list.add(format!("{name}.lora_B.weight"), &[rows, rank]);
+        let form = match options.kind {
+            LoraKind::Default => LoraForm::Default,
+            LoraKind::RmsNorm => {
+                let id = self.list.add(format!("{name}.lora_norm.weight"), &[rows]);
+                LoraForm::RmsNorm(VectorParameter::of(&vec![1.0; rows], Some(id))?)
+            }
+            LoraKind::Dora => {
+                let id = self.list.add(format!("{name}.lora_magnitude_vector.weight"), &[rows]);
+                LoraForm::Dora(VectorParameter::of(&row_norms(weight), Some(id))?)
+            }
+        };
+        Ok(Lora {
+            a: MatrixParameter::of(self.ops, &first, rank, Some(a))?,
+            b: MatrixParameter::of(self.ops, &vec![0.0; rows * rank], rows, Some(b))?,
+            scale: options.scale(),
+            form,
+        })
+    }
+}
+
+/// The Euclidean norm of each row, with which a row's trained length begins.
+fn row_norms(weight: &Matrix) -> Vec<f32> {
+    let mut unpacked = vec![0.0; weight.columns()];
+    let norm = |row: usize| {
+        unpack_row(weight.format(), weight.row(row), &mut unpacked);
+        unpacked.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt() as f32
+    };
+    (0..weight.rows()).map(norm).collect()
+}

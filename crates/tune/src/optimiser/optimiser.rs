@@ -1,0 +1,20 @@
+//! What changes trained arrays by their gradients.
+
+/// What is the same for all arrays of a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OptimiserStep {
+    /// From 1 on.
+    pub number: u64,
+    pub learning_rate: f64,
+}
+
+/// Changes one array at a time; what it remembers of each is its own.
+pub trait Optimiser {
+    /// `index`: which of the arrays it was made for · values, gradient: as many as that array has
+    fn change(&mut self, index: usize, values: &mut [f32], gradient: &[f32], step: OptimiserStep);
+}
+
+/// Zeros for each array.
+pub(super) fn zeros(counts: &[usize]) -> Vec<Vec<f32>> {
+    counts.iter().map(|count| vec![0.0; *count]).collect()
+}

@@ -1,0 +1,7 @@
+//! Gradients as their users see them.
+
+mod data_files;
+mod golden;
+mod lattices;
+mod refusals;
+mod small_model;
