@@ -53,6 +53,7 @@ mod loss_factors;
 mod model;
 pub mod optimiser;
 mod plan;
+pub mod record;
 mod slots;
 mod tensor;
 

@@ -3,5 +3,6 @@
 mod data_files;
 mod golden;
 mod lattices;
+mod records;
 mod refusals;
 mod small_model;

@@ -1,0 +1,66 @@
+//! What a run has recorded so far, read from its folder and written there as `report.html`.
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::page::Page;
+use crate::record::csv_file::read_lines;
+use crate::record::csv_row::CsvRow;
+use crate::record::record_error::RecordError;
+use crate::record::step_record::StepRecord;
+use crate::record::validation_record::ValidationRecord;
+
+pub struct Report {
+    folder: PathBuf,
+    /// What was run, for the table on top: names and values.
+    settings: Vec<(String, String)>,
+    steps: Vec<StepRecord>,
+    validations: Vec<ValidationRecord>,
+}
+
+const FILE: &str = "report.html";
+
+impl Report {
+    /// Also of a run that goes on.
+    pub fn read(folder: &Path, settings: Vec<(String, String)>) -> Result<Self, RecordError> {
+        let steps = rows(folder)?;
+        let steps = steps.ok_or_else(|| RecordError::NoRun { path: folder.join(StepRecord::FILE) });
+        let validations = rows(folder)?.unwrap_or_default();
+        Ok(Report { folder: folder.into(), settings, steps: steps?, validations })
+    }
+
+    /// The file is there whole, or as it was. Gives its path.
+    pub fn write(&self) -> Result<PathBuf, RecordError> {
+        let path = self.folder.join(FILE);
+        match self.replace(&path) {
+            Ok(()) => Ok(path),
+            Err(error) => Err(RecordError::Write { path, error }),
+        }
+    }
+
+    fn replace(&self, path: &Path) -> std::io::Result<()> {
+        // Readable for those for whom other files are, which temporary files are not.
+        let readable = Permissions::from_mode(0o666);
+        let mut written =
+            tempfile::Builder::new().permissions(readable).tempfile_in(&self.folder)?;
+        written.write_all(self.html().as_bytes())?;
+        written.as_file().sync_all()?;
+        written.persist(path)?;
+        Ok(())
+    }
+
+    pub fn html(&self) -> String {
+        let name = self.folder.file_name().map(|name| name.to_string_lossy());
+        let title = name.map_or("Tuning run".to_owned(), |name| format!("Tuning run {name}"));
+        let Report { settings, steps, validations, .. } = self;
+        Page { title, settings, steps, validations }.to_string()
+    }
+}
+
+/// `None` where there is no file.
+fn rows<R: CsvRow>(folder: &Path) -> Result<Option<Vec<R>>, RecordError> {
+    let lines = read_lines::<R>(&folder.join(R::FILE))?;
+    Ok(lines.map(|lines| lines.into_iter().map(|line| line.row).collect()))
+}
