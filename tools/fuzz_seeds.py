@@ -132,6 +132,30 @@ def write_safetensors():
     ))  # fmt: skip
 
 
+def adapter_seed(modules, kind=None, **more):
+    vectors = {"dora": "lora_magnitude_vector", "rms_norm": "lora_norm.weight"}
+    rows_and_columns = {name.rsplit(".", 1)[-1]: shape for name, *shape in NAMES.values()} | {"lm_head": [VOCAB, HIDDEN]}
+    tensors = []
+    for module in modules:
+        rows, columns = rows_and_columns[module]
+        part = "mlp" if module in ("gate_proj", "up_proj", "down_proj") else "self_attn"
+        path = module if module == "lm_head" else f"model.layers.0.{part}.{module}"
+        front = f"base_model.model.{path}."
+        tensors += [(front + "lora_A.weight", [2, columns]), (front + "lora_B.weight", [rows, 2])]
+        tensors += [(front + vectors[kind], [rows])] if kind else []
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "bias": "none", "target_modules": modules, **more}
+    return sections(adapter_config__json=config, adapter_model__safetensors=safetensors(tensors))
+
+
+def write_adapters():
+    layer = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    write("adapter", "good-lora", adapter_seed(["q_proj", "v_proj", "lm_head"], modules_to_save=None))
+    patterns = {"rank_pattern": {"q_proj|v_proj": 2}, "alpha_pattern": {r"layers\.0\..*": 3.5}, "use_rslora": True}
+    write("adapter", "good-patterns", adapter_seed(layer, exclude_modules=["lm_head"], layers_to_transform=[0], **patterns))
+    write("adapter", "good-dora", adapter_seed(layer, "dora", use_dora=True, init_lora_weights="gaussian"))
+    write("adapter", "good-rms-norm", adapter_seed(["k_proj", "up_proj"], "rms_norm", terrace_lora_kind="rms_norm"))
+
+
 def tokenizer_gguf(kind):
     writer = gguf.GGUFWriter(None, "llama")
     writer.add_tokenizer_model(kind)
@@ -662,6 +686,7 @@ def main():
     write("gguf", "good-llama-scaled", llama_gguf(rope_scaling=True))
     write("gguf", "k-weights", k_weights_gguf())
     write_safetensors()
+    write_adapters()
     write_tokenizers()
     write_templates()
     write_requests()

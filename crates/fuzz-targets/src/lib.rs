@@ -5,6 +5,7 @@
 //! size does not explain are not. An input that found a fault stays in `fuzz/corpus`.
 #![forbid(unsafe_code)]
 
+mod adapter;
 mod chat_template;
 mod ctr_network;
 mod dense_message;
@@ -38,9 +39,10 @@ pub struct Target {
     pub run: fn(&[u8]) -> bool,
 }
 
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     Target { name: "gguf", run: gguf::run },
     Target { name: "safetensors", run: safetensors::run },
+    Target { name: "adapter", run: adapter::run },
     Target { name: "tokenizer", run: tokenizer::run },
     Target { name: "chat_template", run: chat_template::run },
     Target { name: "http", run: http::run },

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use terrace_device::DType;
 use terrace_kernels::{Compute, CpuOptions, Ops, unpack_row};
 use terrace_model::golden::PagedRun;
-use terrace_model::{Decoder, Error, Families, ModelConfig, Weights};
+use terrace_model::{Decoder, DecoderSpec, DecoderTensors, Error, Families, ModelConfig, Weights};
 
 static OPS: LazyLock<Ops> = LazyLock::new(|| {
     Ops::cpu(CpuOptions { threads: 1, level: None, compute: Compute::Fast })
@@ -28,9 +28,14 @@ pub fn read_tensors(weights: &Weights) {
     }
 }
 
-/// Builds the decoder and runs two tokens through it.
+/// Builds the decoder that a configuration describes and runs it.
 pub fn run(config: &ModelConfig, weights: &Weights) -> Result<(), Error> {
     let (spec, tensors) = Families::known().read(config, weights)?;
+    run_decoder(spec, tensors)
+}
+
+/// Runs two tokens through a decoder.
+pub fn run_decoder(spec: DecoderSpec, tensors: DecoderTensors) -> Result<(), Error> {
     let decoder = Decoder::place(spec, tensors, &OPS, || {})?;
     let groups = decoder.spec().kv_groups(2, DType::F32);
     let mut run = PagedRun::new(&decoder, &OPS, &groups, 3, vec![2])?;

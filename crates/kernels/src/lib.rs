@@ -8,6 +8,7 @@
 
 mod arithmetic_class;
 mod attention;
+mod branch_ops;
 pub mod conformance;
 mod cpu;
 mod cpu_ops;
@@ -34,6 +35,7 @@ pub use attention::replay::{
     ChunkAt, KeptRows, ReplayGradients, ReplayQueries, ReplaySlots, RowGradients,
 };
 pub use attention::slots::max_scored_slots;
+pub use branch_ops::BranchOps;
 pub use cpu::cpu_level::CpuLevel;
 pub use cpu::cpu_options::{Compute, CpuOptions};
 pub use cpu_ops::CpuOps;
@@ -77,7 +79,7 @@ pub use hstu::top_items::TopItemsArgs;
 pub use linear::biased_weight::BiasedWeight;
 pub use linear::gated_args::GatedArgs;
 pub use linear::linear::{Linear, LinearShape, TableUse};
-pub use linear::lora::{LoraBranch, LoraGradients};
+pub use linear::lora::{BranchArgs, BranchForm, LoraBranch, LoraGradients};
 pub use linear::matmul::Projection;
 pub use linear::matrix::Matrix;
 pub use linear::row_kinds::RowKinds;

@@ -34,6 +34,10 @@ pub enum Error {
     TensorRank { name: String, found: Vec<usize>, wanted: usize },
     #[error("tensor {name:?} has shape {found:?}, but the configuration asks for {wanted:?}")]
     TensorShape { name: String, found: Vec<usize>, wanted: Vec<usize> },
+    #[error("adapter {name:?}: {problem}")]
+    Adapter { name: String, problem: String },
+    #[error("{path} is there already; choose another folder")]
+    FolderExists { path: PathBuf },
     #[error("the model's configuration: {0}")]
     Config(String),
     #[error("not supported: {0}")]
@@ -62,6 +66,10 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn adapter(name: &str, problem: impl Into<String>) -> Self {
+        Error::Adapter { name: name.to_owned(), problem: problem.into() }
+    }
+
     /// From the `tokenizers` crate, whose errors are boxed.
     pub(crate) fn tokenise(error: tokenizers::Error) -> Self {
         Error::Tokenise { problem: error.to_string() }

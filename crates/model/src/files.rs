@@ -1,4 +1,4 @@
-//! Small files of a model, read whole.
+//! Small files of a model, read whole, and what a model's path says of its name.
 
 use std::path::Path;
 
@@ -14,4 +14,10 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
     serde_json::from_slice(&bytes)
         .map_err(|error| Error::Malformed { path: path.into(), problem: error.to_string() })
+}
+
+/// The folder's name, or the file's without its ending.
+pub fn name_of(path: &Path) -> String {
+    let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
+    name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

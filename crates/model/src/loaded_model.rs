@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use terrace_device::HostMap;
 
+use crate::adapter::Adapter;
 use crate::chat_template::{ChatTemplate, SpecialTokenTexts};
 use crate::config::ModelConfig;
 use crate::decoder::DecoderTensors;
 use crate::decoder_spec::DecoderSpec;
 use crate::error::Error;
 use crate::families::Families;
-use crate::files::read_text;
+use crate::files::{name_of, read_text};
 use crate::fingerprint::{HashStore, WeightsHashing};
 use crate::gguf::GgufFile;
 use crate::tokenizer::Tokenizer;
@@ -81,6 +82,13 @@ impl LoadedModel {
         Ok(self)
     }
 
+    /// The same model with the branches of an adapter, which must be of its shapes.
+    pub fn with_adapter(mut self, adapter: Adapter) -> Result<Self, Error> {
+        adapter.check(&self.spec)?;
+        self.tensors.adapter = Some(Arc::new(adapter));
+        Ok(self)
+    }
+
     /// Bytes of the model's files.
     pub fn file_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len() as u64).sum()
@@ -140,9 +148,4 @@ fn chat_template(tokenizer: &Tokenizer) -> Option<ChatTemplate> {
     template
         .inspect_err(|error| tracing::warn!(%error, "the model's chat template is left out"))
         .ok()
-}
-
-fn name_of(path: &Path) -> String {
-    let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
-    name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

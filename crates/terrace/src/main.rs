@@ -13,7 +13,6 @@ mod commands;
 mod memory_lines;
 mod model_files;
 mod model_repository;
-mod new_folder;
 mod open_files;
 mod open_folder;
 mod open_model;

@@ -1,12 +1,12 @@
 //! From the requested model to one that is ready to serve.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use terrace_engine::guidance::GrammarCheck;
 use terrace_engine::text::LanguageModel;
 use terrace_model::hstu::HstuFiles;
-use terrace_model::{Families, HashStore, LoadedModel};
+use terrace_model::{Adapter, Families, HashStore, LoadedModel};
 
 use crate::byte_size::ByteSize;
 use crate::commands::compile_grammar;
@@ -37,7 +37,7 @@ pub fn open_with(
     // Wrong options are reported before a model is fetched; which context they are for is no
     // matter.
     options.inference_config(defaults(1))?;
-    let model = load(source, name.as_deref())?;
+    let model = load(source, name.as_deref(), options.adapter.as_deref())?;
     let mut config = options.inference_config(defaults(model.spec.context_tokens))?;
     config.grammar_check = Some(GrammarCheck::new(compile_grammar::command()?));
     let bar = progress::layers("placing", model.spec.layers.len());
@@ -46,8 +46,8 @@ pub fn open_with(
     Ok(started?)
 }
 
-/// Finds the model, pulls it if need be, and reads its files; no engine yet.
-pub fn load(model: &str, name: Option<&str>) -> Result<LoadedModel> {
+/// Finds the model, pulls it if need be, and reads its files and its adapter's; no engine yet.
+pub fn load(model: &str, name: Option<&str>, adapter: Option<&Path>) -> Result<LoadedModel> {
     let found = find(model)?;
     if HstuFiles::is_in(&found.path) {
         bail!(
@@ -59,6 +59,10 @@ pub fn load(model: &str, name: Option<&str>) -> Result<LoadedModel> {
     let mut model = LoadedModel::open(&found.path, &Families::known())?;
     if let Some(name) = name.or(found.name.as_deref()) {
         name.clone_into(&mut model.name);
+    }
+    if let Some(folder) = adapter {
+        let adapter = Adapter::open(folder, &model.spec)?;
+        model = model.with_adapter(adapter)?;
     }
     model.hash_store = hash_store();
     read_ahead(&model);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use terrace_embedding::ParameterServer;
 use terrace_engine::rank::{RankConfig, RankSetup, RankSource, ServedFeatures, Truncate};
 use terrace_model::hstu::HstuFiles;
@@ -35,6 +35,9 @@ pub fn open(
     tables: Option<&Arc<ParameterServer>>,
 ) -> Result<RankedModel> {
     let ModelChoice { name, source: folder } = options.only_model()?;
+    if options.adapter.is_some() {
+        bail!("{folder} is a recommender: --adapter is of language models; leave it out");
+    }
     let mut files = HstuFiles::open(Path::new(folder))
         .with_context(|| format!("cannot open the recommender {folder}"))?;
     files.hash_store = open_model::hash_store();

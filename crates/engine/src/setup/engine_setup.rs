@@ -12,8 +12,8 @@ use terrace_kernels::{
     RowFormat, SlotLayout, SlotNotes, WeightFormat, max_scored_slots,
 };
 use terrace_model::{
-    AttentionSpec, Decoder, DecoderSpec, DecoderTensors, LayerGroup, ModelFingerprint, WeightsHash,
-    WeightsHashing, layer_locations,
+    AttentionSpec, Decoder, DecoderSpec, DecoderTensors, LayerGroup, ModelFingerprint,
+    PlacedAdapter, WeightsHash, WeightsHashing, layer_locations,
 };
 
 use terrace_tiers::{DiskHandles, GuardedTier, HandleThreads, PageStore, TierThreads};
@@ -38,6 +38,8 @@ use crate::trace::{EngineTrace, TraceFile};
 pub struct EngineSetup {
     pub engine: Engine,
     pub memory: MemoryReport,
+    /// What changes the model's weights, or is computed beside them.
+    pub adapter: Option<PlacedAdapter>,
     pub device: Device,
     /// Most tokens a prompt and its output may have together.
     pub context_tokens: usize,
@@ -116,7 +118,8 @@ impl EngineSetup {
         // What the pages cannot hold is no context either, unless tokens leave them.
         let held = if own_seq_pages.is_some() { longest } else { running.memory.held_tokens() };
         let context_tokens = longest.min(held);
-        let fingerprint = ModelFingerprint::new(&weights, &spec);
+        let adapter = running.adapter.as_ref().map(|adapter| &adapter.hash);
+        let fingerprint = ModelFingerprint::new(&weights, adapter, &spec);
         let trace = config.trace.as_deref().map(TraceFile::create).transpose()?;
         let (all, all_stored) = (running.memory.kv_pages, running.memory.store_pages);
         let LowerLevels { tiers, handles } = config.kv_tiers.open_lower(page_bytes)?;
@@ -148,7 +151,7 @@ impl EngineSetup {
             max_input_len: config.max_input_len,
         };
         let levels = LowerLevels { tiers, handles };
-        let Running { executor, store, memory, device, .. } = running;
+        let Running { executor, store, memory, adapter, device, .. } = running;
         let executor = (added.add)(executor, all, all_stored);
         let mut engine = engine_over(&levels, executor, &store, model, engine_config)?;
         if let Some(seed) = config.page_order_seed {
@@ -159,7 +162,17 @@ impl EngineSetup {
             let names = tiers.iter().map(|tier| tier.name().to_owned()).collect();
             engine.trace_to(EngineTrace::new(file, page_bytes, names));
         }
-        Ok(EngineSetup { engine, memory, device, context_tokens, caches, tiers, identity, handles })
+        Ok(EngineSetup {
+            engine,
+            memory,
+            adapter,
+            device,
+            context_tokens,
+            caches,
+            tiers,
+            identity,
+            handles,
+        })
     }
 }
 
@@ -403,6 +416,7 @@ struct Running {
     /// Host memory for pages that leave the device.
     store: Arc<PinnedPages>,
     memory: MemoryReport,
+    adapter: Option<PlacedAdapter>,
     device: Device,
     weights: WeightsHashing,
     arithmetic: ArithmeticClass,
@@ -429,6 +443,7 @@ fn on_cpu(
     let host_pages = Arc::clone(store.pages());
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
+    let adapter = decoder.adapter().cloned();
     let executor = CpuExecutor::new(ops, decoder, requested.groups.clone(), store, shape)?;
     let taken = executor.memory_taken();
     let memory = MemoryReport {
@@ -446,7 +461,7 @@ fn on_cpu(
     };
     let executor = Box::new(executor);
     let (store, device) = (host_pages, Device::Cpu);
-    Ok(Running { executor, store, memory, device, weights, arithmetic })
+    Ok(Running { executor, store, memory, adapter, device, weights, arithmetic })
 }
 
 fn cpu_ops(threads: usize, compute: Compute) -> Result<Ops, Error> {
@@ -487,6 +502,7 @@ fn on_cuda(
     let (decoder, weights) = decoder(requested, weights, &ops, progress)?;
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
+    let adapter = decoder.adapter().cloned();
     let shape = CudaExecutorShape {
         max_step_tokens: requested.max_step_tokens,
         max_seqs: config.max_batch_size,
@@ -513,7 +529,7 @@ fn on_cuda(
     };
     let executor = Box::new(executor);
     let (store, device) = (host_pages, location);
-    Ok(Running { executor, store, memory, device, weights, arithmetic })
+    Ok(Running { executor, store, memory, adapter, device, weights, arithmetic })
 }
 
 fn decoder(

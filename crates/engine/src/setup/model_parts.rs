@@ -36,9 +36,12 @@ impl ModelParts {
         let ModelParts { name, spec, weights, text } = self;
         let vocab = spec.vocab;
         let setup = EngineSetup::new(spec, weights, config, progress)?;
-        let EngineSetup { memory, context_tokens, caches, .. } = &setup;
+        let EngineSetup { memory, adapter, context_tokens, caches, .. } = &setup;
         if config.verbose {
             tracing::info!(?memory, context_tokens, "the engine has its memory");
+        }
+        if let Some(adapter) = adapter {
+            tracing::info!("{name} has the adapter {adapter}");
         }
         let front =
             TextFront::new(&name, text, vocab, *context_tokens, Arc::clone(caches), config)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_cache::TokenId;
 use terrace_device::Device;
-use terrace_model::{ChatTemplate, Tokenizer};
+use terrace_model::{ChatTemplate, PlacedAdapter, Tokenizer};
 use terrace_tiers::GuardedTier;
 
 use crate::error::Error;
@@ -28,6 +28,7 @@ pub struct LanguageModel {
     front: TextFront,
     engine: EngineHandle,
     memory: MemoryReport,
+    adapter: Option<PlacedAdapter>,
     device: Device,
     tiers: Vec<Arc<GuardedTier>>,
     kv_handles: KvHandles,
@@ -42,11 +43,12 @@ impl LanguageModel {
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
         let (front, setup) = model.into().set_up(config, progress)?;
-        let EngineSetup { engine, memory, device, tiers, mut identity, handles, .. } = setup;
+        let EngineSetup { engine, memory, adapter, device, tiers, mut identity, handles, .. } =
+            setup;
         let engine = EngineHandle::spawn(engine);
         identity.tokenizer = Some(Arc::clone(front.shared_tokenizer()));
         let kv_handles = KvHandles::new(engine.clone(), identity, handles);
-        Ok(LanguageModel { front, engine, memory, device, tiers, kv_handles })
+        Ok(LanguageModel { front, engine, memory, adapter, device, tiers, kv_handles })
     }
 
     /// The name under which it is served.
@@ -140,6 +142,11 @@ impl LanguageModel {
     /// What the levels below host memory have done and hold, the fastest first.
     pub fn tier_readings(&self) -> Vec<TierReading> {
         self.tiers.iter().map(|tier| TierReading::of(tier)).collect()
+    }
+
+    /// The adapter that changes what the model computes.
+    pub fn adapter(&self) -> Option<&PlacedAdapter> {
+        self.adapter.as_ref()
     }
 
     /// The memory taken at start.

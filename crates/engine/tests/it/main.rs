@@ -1,5 +1,6 @@
 //! The engine as its users see it, over golden models and over simulated devices.
 
+mod adapters;
 mod cache_lengths;
 mod cached_tokens;
 mod checkpoints;

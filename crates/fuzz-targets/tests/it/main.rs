@@ -21,6 +21,11 @@ fn safetensors() {
 }
 
 #[test]
+fn adapter() {
+    check("adapter");
+}
+
+#[test]
 fn tokenizer() {
     check("tokenizer");
 }

@@ -1,9 +1,10 @@
 //! The scratch a step needs, and how much that is.
 
-use terrace_device::{DType, View, ViewMut, Workspace};
+use terrace_device::{DType, ViewMut, Workspace};
 use terrace_kernels::{KvLayout, Ops};
 
 use crate::decoder::Decoder;
+use crate::decoder::layer_rows::LayerRows;
 use crate::decoder_spec::DecoderSpec;
 use crate::layer_spec::{AttentionSpec, FfnSpec, LayerSpec};
 use crate::rope_spec::RopeSpec;
@@ -24,28 +25,8 @@ pub(super) struct Buffers<'w> {
     pub gate_up: LayerRows<'w>,
     /// act `[tokens, ffn width]`
     pub gated: LayerRows<'w>,
-}
-
-/// Rows that each layer has in a width of its own, in memory for the widest.
-pub(super) struct LayerRows<'w> {
-    memory: ViewMut<'w>,
-    rows: usize,
-}
-
-impl<'w> LayerRows<'w> {
-    pub fn take(scratch: &'w Workspace, dtype: DType, [rows, widest]: [usize; 2]) -> Self {
-        LayerRows { memory: scratch.take(dtype, [rows * widest]), rows }
-    }
-
-    /// `[rows, width]`, dense
-    pub fn of_width(&mut self, width: usize) -> ViewMut<'_> {
-        self.memory.reborrow().first(self.rows * width).reshape([self.rows, width])
-    }
-
-    /// As `of_width`, to read.
-    pub fn read(&self, width: usize) -> View<'_> {
-        self.memory.as_view().first(self.rows * width).reshape([self.rows, width])
-    }
+    /// f32 `[tokens, rank]`: what branches work in.
+    pub inner: LayerRows<'w>,
 }
 
 /// Columns of the widest layer's [`Buffers`]: `qkv`, `attended`, `gate_up` and `gated`.
@@ -60,21 +41,29 @@ fn widest(spec: &DecoderSpec) -> [usize; 4] {
 }
 
 impl<'w> Buffers<'w> {
-    pub fn take(scratch: &'w Workspace, spec: &DecoderSpec, ops: &Ops, tokens: usize) -> Self {
+    /// `rank` is that of the widest branch.
+    pub fn take(
+        scratch: &'w Workspace,
+        spec: &DecoderSpec,
+        ops: &Ops,
+        [tokens, rank]: [usize; 2],
+    ) -> Self {
         let act = ops.activation();
         let stream = |dtype| scratch.take(dtype, [tokens, spec.hidden]);
         let (residual, normed, delta) = (stream(DType::F32), stream(act), stream(DType::F32));
         let [qkv, attended, gate_up, gated] =
             widest(spec).map(|width| LayerRows::take(scratch, act, [tokens, width]));
-        Buffers { stream: residual, normed, delta, qkv, attended, gate_up, gated }
+        let inner = LayerRows::take(scratch, DType::F32, [tokens, rank]);
+        Buffers { stream: residual, normed, delta, qkv, attended, gate_up, gated, inner }
     }
 
     /// Workspace bytes that `take` takes.
-    fn bytes(spec: &DecoderSpec, ops: &Ops, tokens: usize) -> usize {
+    fn bytes(spec: &DecoderSpec, ops: &Ops, [tokens, rank]: [usize; 2]) -> usize {
         let bytes = |dtype, width| Workspace::bytes_for(dtype, [tokens, width]);
         let act = ops.activation();
         let of_layers: usize = widest(spec).map(|width| bytes(act, width)).iter().sum();
-        2 * bytes(DType::F32, spec.hidden) + bytes(act, spec.hidden) + of_layers
+        let streams = 2 * bytes(DType::F32, spec.hidden) + bytes(act, spec.hidden);
+        streams + of_layers + bytes(DType::F32, rank)
     }
 }
 
@@ -89,7 +78,7 @@ pub struct WorkspaceShape<'a> {
 }
 
 impl Decoder {
-    /// Workspace bytes that `forward` of a step up to this shape takes.
+    /// Workspace bytes that `forward` of a step up to this shape takes, and `score` of its rows.
     pub fn workspace_bytes(&self, ops: &Ops, shape: WorkspaceShape<'_>) -> usize {
         let WorkspaceShape { tokens, groups, layouts } = shape;
         let spec = self.spec();
@@ -109,7 +98,9 @@ impl Decoder {
         // Angles are taken for the rows of each segment, and again in each group whose keys are
         // re-rotated; the memory of each is rounded up.
         let round_up = (1 + 4 * spec.ropes.len()) * Workspace::bytes_for(DType::U8, [1]);
-        let rows = Buffers::bytes(spec, ops, tokens);
-        rows + 2 * angles(tokens) + attend.max().unwrap_or(0) + groups * round_up
+        let rows = Buffers::bytes(spec, ops, [tokens, self.weights.rank()]);
+        // Rows may be scored one by one.
+        let scores = tokens * Workspace::bytes_for(DType::F32, [1, self.weights.head.rank()]);
+        rows + scores + 2 * angles(tokens) + attend.max().unwrap_or(0) + groups * round_up
     }
 }

@@ -1,6 +1,10 @@
 //! The tensors of a decoder as its files give them, by what they do.
 
+use std::sync::Arc;
+
 use terrace_kernels::{BiasedWeight, Matrix};
+
+use crate::adapter::Adapter;
 
 #[derive(Clone)]
 pub struct DecoderTensors {
@@ -10,6 +14,8 @@ pub struct DecoderTensors {
     pub final_norm: Vec<f32>,
     /// `[vocab, hidden]`; `None` when the embedding's rows score the vocabulary too.
     pub head: Option<Matrix>,
+    /// Branches that change what the products compute.
+    pub adapter: Option<Arc<Adapter>>,
 }
 
 impl DecoderTensors {

@@ -8,7 +8,8 @@ use terrace_kernels::{
     RopeAnglesArgs, RopeFrequencies, RopeStyle, RowKinds, SlotKv, Vector,
 };
 
-use crate::decoder::buffers::{Buffers, LayerRows};
+use crate::decoder::buffers::Buffers;
+use crate::decoder::layer_rows::LayerRows;
 use crate::decoder::placed_weights::LayerWeights;
 use crate::decoder::{Decoder, LayerLocation, LayeredKv, StepCtx, TokenRows};
 use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec};
@@ -28,7 +29,8 @@ impl Decoder {
     ) {
         let [tokens] = rows.ids.dims();
         let (ops, weights) = (ctx.ops, &self.weights);
-        let mut buffers = Buffers::take(ctx.scratch, self.spec(), ops, tokens);
+        let shape = [tokens, weights.rank()];
+        let mut buffers = Buffers::take(ctx.scratch, self.spec(), ops, shape);
         let mut memory = self.prepare(ctx, rows.positions, &mut kv);
 
         ops.embed(rows.ids, rows.sampled, &weights.embed, buffers.stream.reborrow());
@@ -106,7 +108,9 @@ impl Decoder {
     /// Scores the vocabulary for some rows of `forward`'s result: f32 `[rows, vocab]` into `out`.
     /// They are few, so all are multiplied as generated ones are.
     pub fn score(&self, ctx: StepCtx<'_>, hidden: View<'_>, out: ViewMut<'_>) {
-        ctx.ops.project(hidden, RowKinds::Generated, &self.weights.head, out);
+        let ([rows, _], head) = (hidden.dims(), &self.weights.head);
+        let mut inner = LayerRows::take(ctx.scratch, DType::F32, [rows, head.rank()]);
+        head.project(ctx.ops, hidden, RowKinds::Generated, &mut inner, out);
     }
 }
 
@@ -151,8 +155,8 @@ impl LayerStep<'_, '_> {
     ) {
         let (ops, weights) = (self.ctx.ops, self.weights);
         let row_kinds = self.row_kinds;
-        let qkv = buffers.qkv.of_width(weights.qkv.rows());
-        ops.project(buffers.normed.as_view(), row_kinds, &weights.qkv, qkv);
+        let qkv = buffers.qkv.of_width(weights.qkv.linear.rows());
+        weights.qkv.project(ops, buffers.normed.as_view(), row_kinds, &mut buffers.inner, qkv);
         if let Some(before_layer) = kv.before_layer {
             before_layer(index);
         }
@@ -164,7 +168,7 @@ impl LayerStep<'_, '_> {
         }
         let delta = buffers.delta.reborrow();
         let attended = buffers.attended.read(self.attention.query_width());
-        ops.project(attended, row_kinds, &weights.output, delta);
+        weights.output.project(ops, attended, row_kinds, &mut buffers.inner, delta);
         self.add_and_norm(buffers, &weights.ffn_norm);
     }
 
@@ -179,7 +183,7 @@ impl LayerStep<'_, '_> {
         let scratch = ops.attend_scratch(&kv.layout(), spec.heads);
         let rerotated = memory.rerotated[location.group].as_ref();
         let args = AttendArgs {
-            qkv: buffers.qkv.of_width(weights.qkv.rows()).rows(rows.clone()),
+            qkv: buffers.qkv.of_width(weights.qkv.linear.rows()).rows(rows.clone()),
             heads: spec.heads,
             row_kinds: self.row_kinds,
             first_row: rows.start,
@@ -206,17 +210,18 @@ impl LayerStep<'_, '_> {
     /// The gated product, added to the stream and normalised for whatever comes next.
     fn feed_forward(&self, buffers: &mut Buffers<'_>, next_norm: &Vector) {
         let (ops, weights) = (self.ctx.ops, self.weights);
-        ops.project_gated(GatedArgs {
+        let gated = GatedArgs {
             x: buffers.normed.as_view(),
             row_kinds: self.row_kinds,
-            weights: &weights.gate_up,
+            weights: &weights.gate_up.linear,
             activation: self.ffn.activation,
-            both: buffers.gate_up.of_width(weights.gate_up.rows()),
+            both: buffers.gate_up.of_width(weights.gate_up.linear.rows()),
             out: buffers.gated.of_width(self.ffn.width),
-        });
+        };
+        weights.gate_up.project_gated(ops, gated, &mut buffers.inner);
         let delta = buffers.delta.reborrow();
         let gated = buffers.gated.read(self.ffn.width);
-        ops.project(gated, self.row_kinds, &weights.down, delta);
+        weights.down.project(ops, gated, self.row_kinds, &mut buffers.inner, delta);
         self.add_and_norm(buffers, next_norm);
     }
 

@@ -6,6 +6,10 @@
 mod buffers;
 mod decoder_tensors;
 mod forward;
+mod layer_rows;
+mod placed_adapter;
+mod placed_branch;
+mod placed_product;
 mod placed_weights;
 
 use std::collections::BTreeSet;
@@ -20,10 +24,12 @@ use placed_weights::PlacedWeights;
 
 pub use buffers::WorkspaceShape;
 pub use decoder_tensors::{DecoderTensors, LayerTensors};
+pub use placed_adapter::PlacedAdapter;
 
 pub struct Decoder {
     spec: DecoderSpec,
     weights: PlacedWeights,
+    adapter: Option<PlacedAdapter>,
 }
 
 /// What a step computes with.
@@ -86,7 +92,8 @@ pub fn layer_locations<'a>(groups: impl Iterator<Item = &'a [usize]>) -> Vec<Lay
 }
 
 impl Decoder {
-    /// Brings the tensors to the ops' device. `progress` is called after each layer.
+    /// Brings the tensors to the ops' device, with the branches of their adapter. `progress` is
+    /// called after each layer.
     pub fn place(
         spec: DecoderSpec,
         tensors: DecoderTensors,
@@ -95,9 +102,20 @@ impl Decoder {
     ) -> Result<Self, Error> {
         assert_eq!(spec.layers.len(), tensors.layers.len(), "layers described and loaded");
         log_widened(&tensors, ops);
+        let adapter = tensors.adapter.clone();
         let weights = PlacedWeights::place(&spec, tensors, ops, progress)?;
         weights.link(ops);
-        Ok(Decoder { spec, weights })
+        let adapter = adapter.map(|adapter| {
+            let beside = weights.branches();
+            PlacedAdapter {
+                name: adapter.name().to_owned(),
+                kind: adapter.kind(),
+                hash: adapter.hash(),
+                merged: adapter.products().len() - beside,
+                beside,
+            }
+        });
+        Ok(Decoder { spec, weights, adapter })
     }
 
     /// A decoder whose weights mean nothing, made on the device: for measurements.
@@ -109,7 +127,7 @@ impl Decoder {
     ) -> Result<Self, Error> {
         let weights = PlacedWeights::random(&spec, format, ops, progress)?;
         weights.link(ops);
-        Ok(Decoder { spec, weights })
+        Ok(Decoder { spec, weights, adapter: None })
     }
 
     /// Bytes of all weight matrices where they are.
@@ -121,6 +139,11 @@ impl Decoder {
     /// it reads a few rows, unless that is the head too.
     pub fn step_weight_bytes(&self) -> usize {
         self.weights.step_bytes()
+    }
+
+    /// The adapter whose branches are a part of what is computed.
+    pub fn adapter(&self) -> Option<&PlacedAdapter> {
+        self.adapter.as_ref()
     }
 
     pub fn spec(&self) -> &DecoderSpec {

@@ -92,6 +92,7 @@ pub fn standard_tensors(
         layers,
         final_norm: finder.norm(names.final_norm, spec.hidden)?,
         head,
+        adapter: None,
     })
 }
 

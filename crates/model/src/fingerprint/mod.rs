@@ -8,11 +8,11 @@
 //! `fingerprint = SHA-256("terrace model fingerprint 1" · weights · adapter · architecture)`
 //!
 //! - weights: the 32 bytes of [`WeightsHash`];
-//! - adapter: one byte, 0 for none, which is all there is;
+//! - adapter: one byte, 0 for none, or 1 and the 32 bytes of [`AdapterHash`];
 //! - architecture: the bytes that `architecture.rs` describes, the rotary setting among them.
 //!
-//! The text has no terminating zero, and all but the last have a fixed length, so nothing need be
-//! said about where one ends. The test vector stands in `architecture.rs`.
+//! The text has no terminating zero, and each but the last has a fixed length or says it first, so
+//! nothing need be said about where one ends. The test vectors stand in `architecture.rs`.
 
 mod architecture;
 mod hash_store;
@@ -21,6 +21,7 @@ mod weights_hashing;
 
 use sha2::{Digest, Sha256};
 
+use crate::adapter::AdapterHash;
 use crate::decoder_spec::DecoderSpec;
 
 pub use hash_store::HashStore;
@@ -33,13 +34,20 @@ pub struct ModelFingerprint([u8; 32]);
 /// Raised when the meaning of the bytes changes.
 const VERSION: &[u8] = b"terrace model fingerprint 1";
 const NO_ADAPTER: u8 = 0;
+const ONE_ADAPTER: u8 = 1;
 
 impl ModelFingerprint {
     /// `spec` is the decoder as it runs: for the context that is asked for.
-    pub fn new(weights: &WeightsHash, spec: &DecoderSpec) -> Self {
+    pub fn new(weights: &WeightsHash, adapter: Option<&AdapterHash>, spec: &DecoderSpec) -> Self {
         let mut hash = Sha256::new_with_prefix(VERSION);
         hash.update(weights.as_bytes());
-        hash.update([NO_ADAPTER]);
+        match adapter {
+            None => hash.update([NO_ADAPTER]),
+            Some(adapter) => {
+                hash.update([ONE_ADAPTER]);
+                hash.update(adapter.as_bytes());
+            }
+        }
         hash.update(architecture::bytes(spec));
         ModelFingerprint(hash.finalize().into())
     }

@@ -1,9 +1,11 @@
 //! One golden case: a tiny model and what the original implementation made of a few prompts.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use terrace_golden::{GoldenFileError, GoldenTensors};
 
+use crate::adapter::Adapter;
 use crate::config::ModelConfig;
 use crate::decoder::DecoderTensors;
 use crate::decoder_spec::DecoderSpec;
@@ -48,6 +50,14 @@ impl GoldenModel {
         let (spec, tensors) = Families::known().read(&config, &weights)?;
         let prompts = read_prompts(&folder.join(GOLDEN_FILE), spec.vocab)?;
         Ok(GoldenModel { spec, tensors, prompts })
+    }
+
+    /// The same model with the adapter of a folder, which has prompts of its own.
+    pub fn with_adapter(mut self, folder: &Path) -> Result<Self, Error> {
+        let adapter = Adapter::open(folder, &self.spec)?;
+        self.tensors.adapter = Some(Arc::new(adapter));
+        self.prompts = read_prompts(&folder.join(GOLDEN_FILE), self.spec.vocab)?;
+        Ok(self)
     }
 }
 

@@ -55,6 +55,11 @@ impl Weights {
         self.tensors.keys().map(String::as_str)
     }
 
+    /// All tensors, those of types that cannot be read too.
+    pub(crate) fn all_names(&self) -> impl Iterator<Item = &str> {
+        self.names().chain(self.foreign.keys().map(String::as_str))
+    }
+
     pub fn info(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name).map(|stored| &stored.info)
     }
@@ -74,6 +79,12 @@ impl Weights {
         if stored.info.shape.len() != 1 {
             return Err(stored.wrong_rank(name, 1));
         }
+        self.numbers(name)
+    }
+
+    /// All numbers of a tensor of any shape, widened to f32.
+    pub(crate) fn numbers(&self, name: &str) -> Result<Vec<f32>, Error> {
+        let stored = self.stored(name)?;
         widen(stored.info.format, stored.bytes.bytes()).ok_or_else(|| Error::TensorFormat {
             name: name.into(),
             found: stored.info.format.name().into(),

@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
-use terrace_model::{Families, HashStore, LoadedModel, ModelFingerprint, WeightsHash};
-use terrace_testkit::TinyModel;
+use terrace_model::{
+    Adapter, AdapterHash, Families, HashStore, LoadedModel, ModelFingerprint, WeightsHash,
+};
+use terrace_testkit::{TinyModel, golden_set};
 
 fn open(folder: &Path) -> LoadedModel {
     LoadedModel::open(folder, &Families::known()).expect("a model")
 }
 
 fn fingerprint(model: &LoadedModel) -> ModelFingerprint {
-    ModelFingerprint::new(&model.hash_weights().wait(), &model.spec)
+    ModelFingerprint::new(&model.hash_weights().wait(), None, &model.spec)
 }
 
 #[test]
@@ -33,10 +35,30 @@ fn a_longer_context_has_a_fingerprint_of_its_own_where_positions_are_scaled() {
     let model = open(&tiny.path());
     let (own, weights) = (fingerprint(&model), model.hash_weights().wait());
     let context = model.spec.context_tokens;
-    let print = |spec| ModelFingerprint::new(&weights, &spec);
+    let print = |spec| ModelFingerprint::new(&weights, None, &spec);
     assert_eq!(print(model.spec.clone().scaled(context).expect("a rotation")), own);
     assert_ne!(print(model.spec.clone().scaled(2 * context).expect("a rotation")), own);
     assert_ne!(print(model.spec.following_length(context).expect("a rotation")), own);
+}
+
+/// Keys and values are changed by what changes their products.
+#[test]
+fn each_adapter_has_a_fingerprint_of_its_own() {
+    let model = open(&TinyModel::new().path());
+    let weights = model.hash_weights().wait();
+    let hash = |name: &str| {
+        let adapter = Adapter::open(&golden_set("adapters").join(name), &model.spec);
+        adapter.expect("a good adapter").hash()
+    };
+    let print =
+        |adapter: Option<&AdapterHash>| ModelFingerprint::new(&weights, adapter, &model.spec);
+    let hashes = ["lora", "lora_patterns", "written_lora", "written_dora"].map(hash);
+    let prints: Vec<ModelFingerprint> =
+        [None].into_iter().chain(hashes.iter().map(Some)).map(print).collect();
+    for (i, own) in prints.iter().enumerate() {
+        assert!(!prints[..i].contains(own), "adapter {i} is not seen");
+    }
+    assert_eq!(print(Some(&hash("lora"))), prints[1]);
 }
 
 #[test]

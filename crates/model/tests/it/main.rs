@@ -1,5 +1,6 @@
 //! What a model's files must and must not do, through the crate's public face.
 
+mod adapters;
 mod chat_template;
 mod context_rope;
 mod ctr_network;

@@ -1,18 +1,21 @@
 //! Every kind of weights that GGUF files have: the numbers, and a whole model of each.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use terrace_device::DType;
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{Compute, CpuLevel, CpuOptions, Ops, WeightFormat, unpack_row};
 use terrace_model::golden::PagedRun;
-use terrace_model::{Decoder, Families, GgufFile, ModelConfig, Weights};
+use terrace_model::{
+    Adapter, Decoder, DecoderSpec, DecoderTensors, Families, GgufFile, ModelConfig, Weights,
+};
 use terrace_testkit::golden_set;
 
 use crate::gguf_writer::{GgufWriter, TENSOR_F32};
 
 /// GGUF's numbers for the kinds, in the order of [`WeightFormat::ALL`].
-const TYPE_IDS: [u32; 14] = [TENSOR_F32, 1, 30, 2, 3, 6, 7, 8, 20, 10, 11, 12, 13, 14];
+pub const TYPE_IDS: [u32; 14] = [TENSOR_F32, 1, 30, 2, 3, 6, 7, 8, 20, 10, 11, 12, 13, 14];
 
 /// `tools/golden/gguf_kinds.py` wrote the file with the `gguf` package.
 #[test]
@@ -39,7 +42,8 @@ fn a_model_of_each_kind_runs_as_its_f32_twin() {
             let ops =
                 Ops::cpu(CpuOptions { threads: 1, level: Some(level), compute: Compute::F32 })
                     .expect("a level");
-            let (found, expected) = (logits(&packed, &ops), logits(&plain, &ops));
+            let [found, expected] =
+                [&packed, &plain].map(|model| logits_of(&opened_model(model), None, &ops));
             assert!(expected.iter().all(|x| x.is_finite()), "{}", format.name());
             assert_eq!(found, expected, "{} at {}", format.name(), level.name());
         }
@@ -54,7 +58,7 @@ fn numbers(weights: &Weights, name: &str) -> Vec<f32> {
 }
 
 /// A Llama of one layer with random weights of one kind.
-fn llama(type_id: u32, format: WeightFormat, seed: u64) -> GgufWriter {
+pub fn llama(type_id: u32, format: WeightFormat, seed: u64) -> GgufWriter {
     let mut random = SplitMix::new(seed);
     of_matrices(|writer, name, shape @ [rows, columns]| {
         let bytes = random.weights(format, (rows * columns) as usize);
@@ -63,7 +67,7 @@ fn llama(type_id: u32, format: WeightFormat, seed: u64) -> GgufWriter {
 }
 
 /// The same model, with the numbers of [`llama`] as they are.
-fn f32_twin(type_id: u32, format: WeightFormat, seed: u64) -> GgufWriter {
+pub fn f32_twin(type_id: u32, format: WeightFormat, seed: u64) -> GgufWriter {
     let weights = Weights::from_gguf(&opened(&llama(type_id, format, seed)));
     of_matrices(|writer, name, shape| writer.f32_tensor(name, &shape, &numbers(&weights, name)))
 }
@@ -98,18 +102,27 @@ fn of_matrices(mut add: impl FnMut(GgufWriter, &str, [u64; 2]) -> GgufWriter) ->
     writer
 }
 
-/// Of all positions of a short prompt.
-fn logits(model: &GgufWriter, ops: &Ops) -> Vec<f32> {
+/// The decoder in a file.
+pub fn opened_model(model: &GgufWriter) -> (DecoderSpec, DecoderTensors) {
     let file = opened(model);
     let config = ModelConfig::from_gguf(&file).expect("a configuration");
-    let families = Families::known();
-    let (spec, tensors) = families.read(&config, &Weights::from_gguf(&file)).expect("a llama");
-    let decoder = Decoder::place(spec, tensors, ops, || {}).expect("a small model");
+    Families::known().read(&config, &Weights::from_gguf(&file)).expect("a llama")
+}
+
+/// Of all positions of a short text, half of it a prompt.
+pub fn logits_of(
+    (spec, tensors): &(DecoderSpec, DecoderTensors),
+    adapter: Option<&Adapter>,
+    ops: &Ops,
+) -> Vec<f32> {
+    let adapter = adapter.cloned().map(Arc::new);
+    let tensors = DecoderTensors { adapter, ..tensors.clone() };
+    let decoder = Decoder::place(spec.clone(), tensors, ops, || {}).expect("a small model");
     let groups = decoder.spec().kv_groups(4, DType::F32);
-    let prompt = vec![3, 1, 4, 1, 5, 9, 2, 6];
-    let length = prompt.len() + 1;
-    let mut run = PagedRun::new(&decoder, ops, &groups, length, vec![length]).expect("a few pages");
-    let rows = run.step(&[prompt], usize::MAX, |_| length).expect("a step").expect("logits");
+    let text = vec![3, 1, 4, 1, 5, 9, 2, 6];
+    let (length, prompt) = (text.len() + 1, text.len() / 2);
+    let mut run = PagedRun::new(&decoder, ops, &groups, length, vec![prompt]).expect("a few pages");
+    let rows = run.step(&[text], usize::MAX, |_| length).expect("a step").expect("logits");
     rows.into_iter().flat_map(|(_, _, row)| row).collect()
 }
 

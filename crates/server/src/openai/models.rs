@@ -36,6 +36,9 @@ pub struct ModelShape {
     /// Tokens of prompt and output together, or of a recommender's history; not in OpenAI's API,
     /// but used by clients.
     max_model_len: usize,
+    /// The adapter that changes the model's weights, where one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    adapter: Option<String>,
 }
 
 /// The models that are served.
@@ -74,6 +77,7 @@ fn ranked_shape(state: &AppState, model: &RankedModel) -> ModelShape {
         created: state.started,
         owned_by: "terrace",
         max_model_len: model.engine.front().max_history_tokens,
+        adapter: None,
     }
 }
 
@@ -84,5 +88,6 @@ fn shape(state: &AppState, model: &ServedModel) -> ModelShape {
         created: state.started,
         owned_by: "terrace",
         max_model_len: model.context_tokens(),
+        adapter: model.engine().adapter().map(|adapter| adapter.name.clone()),
     }
 }

@@ -96,6 +96,7 @@ const EXAMPLES: &str = "Examples:
   terrace serve ./Llama-3.2-1B-Instruct --port 9000 --max-batch-size 16
   terrace serve --host 0.0.0.0 --api-key \"$KEY\" --kv-memory 4GiB --log-format json
   terrace serve --model small=smollm2 --model large=./Llama-3.2-1B-Instruct
+  terrace serve ./Llama-3.2-1B-Instruct --adapter ./my-lora
   terrace serve --model ./kuairand --kv-tier disk=./users,100GiB
   terrace serve --ps ps.json
   terrace serve --model-repository ./models --ps ps.json
@@ -266,6 +267,9 @@ fn open_models(
         if wanted.len() > 1 {
             println!("model    {}", model.name());
         }
+        if let Some(adapter) = model.adapter() {
+            println!("adapter  {adapter}");
+        }
         println!("{}", memory_lines(model.memory()));
         tier_lines(&model.tier_readings()).iter().for_each(|line| println!("{line}"));
         if let Some(note) = pool_note(model.memory()) {
@@ -287,6 +291,13 @@ impl ServeArgs {
             (None, true) => self.engine.of_each_model(),
             (None, false) => self.models.clone(),
         };
+        if self.engine.adapter.is_some() && self.models.is_empty() && wanted.len() != 1 {
+            bail!(
+                "--adapter is of one model, {} are served: give each its own, as 'adapter' in \
+                 [[models]] of a settings file",
+                wanted.len()
+            );
+        }
         if let Some(name) = &self.service.model_name {
             let [only] = wanted.as_mut_slice() else {
                 bail!("--model-name names one model; of several, name each: --model NAME=PATH");

@@ -79,6 +79,52 @@ fn a_flag_of_another_server_is_answered_with_what_to_do_here() {
 }
 
 #[test]
+fn an_adapter_acts_and_one_that_does_not_fit_is_named() {
+    let model = terrace_testkit::TinyModel::new();
+    let model = model.path();
+    let adapters = terrace_testkit::golden_set("adapters");
+    let run = |adapter: Option<&str>| {
+        let adapter = adapter.map(|name| format!("--adapter={}", adapters.join(name).display()));
+        let generate = ["generate", "--token-ids", "--max-new-tokens", "8", "--dtype", "fp32"];
+        let mut command = terrace(&generate);
+        command.args(["--model", model.to_str().expect("a plain path"), "once"]).args(adapter);
+        command.output().expect("it runs")
+    };
+    let [plain, lora, again, norm] =
+        [None, Some("lora"), Some("lora"), Some("written_dora")].map(run);
+    for output in [&plain, &lora, &again, &norm] {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(lora.stdout, again.stdout);
+    assert!(lora.stdout != plain.stdout && lora.stdout != norm.stdout, "{lora:?}");
+    let other = run(Some("lora_layers"));
+    let error = String::from_utf8_lossy(&other.stderr);
+    assert_eq!(other.status.code(), Some(1), "{error}");
+    assert!(error.contains("adapter_model.safetensors") && error.contains("k_proj"), "{error}");
+}
+
+#[test]
+fn an_adapter_that_cannot_act_is_refused() {
+    let ranker = terrace_testkit::TinyRanker::new(3);
+    let ranker = ranker.path();
+    let ranker = ranker.to_str().expect("a plain path");
+    for (arguments, want) in [
+        (&["serve", "--port", "0", ranker][..], "--adapter is of language models"),
+        (
+            &["serve", "--port", "0", "--model", "a=x", "--model", "b=y"],
+            "--adapter is of one model, 2 are served",
+        ),
+        (&["bench", "llm", "--shape", "smollm2-135m"], "a shape has random weights"),
+    ] {
+        let arguments = [arguments, &["--adapter", "no-such-folder"]].concat();
+        let output = terrace(&arguments).output().expect("it runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(want), "{error}");
+    }
+}
+
+#[test]
 fn a_recommender_is_refused_where_it_cannot_act() {
     let model = terrace_testkit::TinyRanker::new(4);
     let folder = model.path();

@@ -115,6 +115,7 @@ impl LitGptConfig {
                 .collect::<Result<_, Error>>()?,
             final_norm: finder.vector("transformer.ln_f.weight", self.n_embd)?,
             head: Some(finder.matrix("lm_head", vocab, self.n_embd)?),
+            adapter: None,
         })
     }
 

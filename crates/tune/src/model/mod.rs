@@ -12,5 +12,6 @@ pub(crate) use layer_weights::{LayerDims, LayerWeights};
 pub(crate) use parameter::{MatrixParameter, VectorParameter};
 pub use parameter::{ParameterId, ParameterInfo};
 pub(crate) use projection::{Projection, ProjectionTrace};
-pub use training::{LoraKind, LoraOptions, LoraTargets, Training};
+pub use terrace_model::LoraKind;
+pub use training::{LoraOptions, LoraTargets, Training};
 pub use tuned_model::TunedModel;

@@ -5,6 +5,7 @@
 
 use terrace_device::View;
 use terrace_kernels::{LoraBranch, LoraGradients, RmsNormGradients, TuneOps};
+use terrace_model::LORA_NORM_EPS;
 
 use super::gradients::Gradients;
 use super::parameter::{Change, MatrixParameter, VectorParameter};
@@ -32,9 +33,6 @@ pub(crate) enum LoraForm {
     /// The length of each row.
     Dora(VectorParameter),
 }
-
-/// Of the norm of a branch's output.
-const NORM_EPS: f32 = 1e-8;
 
 /// What the gradients of a product need of its forward pass.
 pub(crate) struct ProjectionTrace {
@@ -78,7 +76,7 @@ impl Projection {
                     ops.add_branch(x, lora.branch(), inner.view_mut(), added.view_mut());
                     let mut normed = Tensor::zeros("norms of branches", [tokens, rows])?;
                     let weight = weight.tensor.view();
-                    ops.rms_norm(added.view(), weight, NORM_EPS, normed.view_mut());
+                    ops.rms_norm(added.view(), weight, LORA_NORM_EPS, normed.view_mut());
                     ops.add(out.view_mut(), normed.view());
                     trace.before = Some(added);
                 }
@@ -131,7 +129,7 @@ impl Projection {
                 ops.rms_norm_gradients(RmsNormGradients {
                     x: trace.before(),
                     weight: weight.tensor.view(),
-                    eps: NORM_EPS,
+                    eps: LORA_NORM_EPS,
                     d_out,
                     d_x: d_added.view_mut(),
                     d_weight: weight.id.map(|id| gradients.view_mut(id)),

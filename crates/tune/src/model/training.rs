@@ -1,5 +1,7 @@
 //! What of a model is trained.
 
+use terrace_model::LoraKind;
+
 /// What of a model is trained.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Training {
@@ -23,16 +25,6 @@ impl LoraOptions {
     pub fn scale(&self) -> f32 {
         self.alpha / self.rank as f32
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoraKind {
-    /// `w x + scale b a x`
-    Default,
-    /// `w x + norm(scale b a x)`, a root-mean-square norm of each product's branch.
-    RmsNorm,
-    /// Rows of `w + scale b a` keep their direction and get a trained length (DoRA).
-    Dora,
 }
 
 /// Which products have a branch.

@@ -2,14 +2,14 @@
 
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{BiasedWeight, Matrix, TuneOps, unpack_row};
-use terrace_model::{DecoderSpec, DecoderTensors, LayerTensors};
+use terrace_model::{DecoderSpec, DecoderTensors, LayerTensors, LoraKind};
 
 use super::layer_weights::{LayerDims, LayerWeights};
 use super::parameter::{
     Change, MatrixParameter, ParameterId, ParameterInfo, ParameterList, VectorParameter,
 };
 use super::projection::{Lora, LoraForm, Projection};
-use super::training::{LoraKind, LoraOptions, Training};
+use super::training::{LoraOptions, Training};
 use crate::error::Error;
 
 /// Weights that are not trained stay in their file's bytes; trained ones are f32.
@@ -85,6 +85,10 @@ fn check(spec: &DecoderSpec, tensors: &DecoderTensors, training: Training) -> Re
     let refuse = |what: &str, why| Err(Error::Unsupported { what: what.to_owned(), why });
     if spec.dynamic_rope.is_some() {
         return refuse("a model whose rotation grows with its text", "its keys would change later");
+    }
+    if let Some(adapter) = &tensors.adapter {
+        let what = format!("a model with an adapter ({})", adapter.name());
+        return refuse(&what, "its branches are not trained on; merge them into the model's files");
     }
     let Training::Lora(options) = training else { return Ok(()) };
     if options.rank == 0 {

@@ -61,6 +61,7 @@ impl SmallModel {
             layers,
             final_norm: norm(&mut random, shape.hidden),
             head: (!shape.tied).then(|| matrix(&mut random, VOCAB, shape.hidden)),
+            adapter: None,
         };
         SmallModel { spec, tensors, shape }
     }

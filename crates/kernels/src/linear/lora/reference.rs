@@ -1,10 +1,28 @@
 //! One token of a branch, number by number.
 
+use crate::elementwise::rms_norm;
+
 /// `out += scale * inner * b^T` · inner: `[rank]` · b: `[rows, rank]` · out: `[rows]`
 pub(crate) fn add_product(inner: &[f32], b: &[f32], scale: f32, out: &mut [f32]) {
     for (out, b) in out.iter_mut().zip(b.chunks_exact(inner.len())) {
         let product: f32 = inner.iter().zip(b).map(|(x, b)| x * b).sum();
         *out += scale * product;
+    }
+}
+
+/// `out += weight * added / sqrt(mean(added²) + eps)`, all `[rows]`
+pub(crate) fn add_norm(added: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    let factor = rms_norm::reference::factor(added, eps);
+    for ((out, added), weight) in out.iter_mut().zip(added).zip(weight) {
+        *out += weight * (added * factor);
+    }
+}
+
+/// `out = factors * out + bias`, all `[rows]`
+pub(crate) fn scale(factors: &[f32], bias: Option<&[f32]>, out: &mut [f32]) {
+    out.iter_mut().zip(factors).for_each(|(out, factor)| *out *= factor);
+    for (out, bias) in out.iter_mut().zip(bias.unwrap_or_default()) {
+        *out += bias;
     }
 }
 

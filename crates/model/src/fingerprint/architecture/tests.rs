@@ -3,6 +3,7 @@
 use terrace_kernels::WeightFormat;
 
 use super::*;
+use crate::adapter::{Adapter, AdapterBranch, BranchVector, BranchedProduct, LayerProduct};
 use crate::config::ModelConfig;
 use crate::context_rope::TrainedRope;
 use crate::dynamic_rope::DynamicRope;
@@ -59,7 +60,7 @@ fn a_small_decoder_has_the_bytes_that_are_documented() {
 #[test]
 fn the_fingerprint_of_a_small_decoder_is_fixed() {
     let weights = WeightsHash::of_random(WeightFormat::Bf16);
-    let fingerprint = ModelFingerprint::new(&weights, &spec());
+    let fingerprint = ModelFingerprint::new(&weights, None, &spec());
     assert_eq!(hex(weights.as_bytes()), WEIGHTS);
     assert_eq!(hex(fingerprint.as_bytes()), FINGERPRINT);
 }
@@ -67,6 +68,27 @@ fn the_fingerprint_of_a_small_decoder_is_fixed() {
 /// As any SHA-256 program gives them for the bytes above.
 const WEIGHTS: &str = "7a24c5274c61b49260a4056ddfb65fa4987a4f62db4d99b81ea1c7fb698a0992";
 const FINGERPRINT: &str = "59f1598827609c6eb2b36dfb87fa00e646f00bd730cd2a6a9578df6ed1c178cc";
+
+#[test]
+fn the_fingerprint_with_an_adapter_is_fixed() {
+    let branch = AdapterBranch {
+        rank: 1,
+        alpha: 0.75,
+        a: vec![0.5; 32],
+        b: vec![0.25; 16],
+        vector: BranchVector::Lengths(vec![2.0; 16]),
+    };
+    let branches = [(BranchedProduct::Layer(1, LayerProduct::Key), branch)];
+    let adapter = Adapter::new("small".into(), None, &spec(), branches).expect("it fits");
+    let weights = WeightsHash::of_random(WeightFormat::Bf16);
+    let fingerprint = ModelFingerprint::new(&weights, Some(&adapter.hash()), &spec());
+    assert_eq!(hex(adapter.hash().as_bytes()), ADAPTER);
+    assert_eq!(hex(fingerprint.as_bytes()), ADAPTED);
+}
+
+/// As above, for the bytes that `adapter_hash.rs` describes.
+const ADAPTER: &str = "c095eda714de108ea5d5801719b9267435403bd87d24424bc0a805e6047995ec";
+const ADAPTED: &str = "62b03b7aed7faf5e567a43eafb4f910b161e1612090502630135ac547bbf11e5";
 
 fn dynamic_rope(theta: f64, context: usize) -> Option<DynamicRope> {
     let config = ModelConfig::from_json(&format!(r#"{{"rope_theta": {theta}}}"#)).unwrap();
@@ -118,7 +140,7 @@ fn every_field_that_changes_numbers_changes_the_fingerprint() {
         .map(|change| {
             let mut spec = spec();
             change(&mut spec);
-            ModelFingerprint::new(&weights, &spec)
+            ModelFingerprint::new(&weights, None, &spec)
         })
         .collect();
     for (i, fingerprint) in fingerprints.iter().enumerate() {
@@ -126,7 +148,7 @@ fn every_field_that_changes_numbers_changes_the_fingerprint() {
     }
     let others = [WeightFormat::F32, WeightFormat::Q8_0].map(WeightsHash::of_random);
     for weights in others {
-        assert!(!fingerprints.contains(&ModelFingerprint::new(&weights, &spec())));
+        assert!(!fingerprints.contains(&ModelFingerprint::new(&weights, None, &spec())));
     }
 }
 

@@ -39,7 +39,7 @@ pub fn random_tensors(spec: &DecoderSpec, seed: u64) -> DecoderTensors {
     });
     let layers = layers.collect();
     let embed = matrix(&mut random, spec.vocab, hidden);
-    DecoderTensors { embed, layers, final_norm: vec![1.0; hidden], head: None }
+    DecoderTensors { embed, layers, final_norm: vec![1.0; hidden], head: None, adapter: None }
 }
 
 fn matrix(random: &mut SplitMix, rows: usize, columns: usize) -> Matrix {

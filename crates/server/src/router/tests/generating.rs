@@ -2,8 +2,8 @@
 
 use terrace_engine::text::{GenerationConfig, LanguageModel};
 use terrace_engine::{ComputeChoice, InferenceConfig, Precision};
-use terrace_model::{Families, LoadedModel};
-use terrace_testkit::TinyModel;
+use terrace_model::{Adapter, Families, LoadedModel};
+use terrace_testkit::{TinyModel, golden_set};
 
 use super::*;
 use crate::language::{LanguageService, TokenNames};
@@ -140,6 +140,17 @@ fn greedy(tokens: usize, rest: Value) -> Value {
 
 pub fn hello() -> Value {
     json!({"messages": [{"role": "user", "content": "hello"}]})
+}
+
+#[tokio::test]
+async fn a_models_adapter_is_listed() {
+    let model = tiny_files();
+    let adapter = Adapter::open(&golden_set("adapters").join("lora"), &model.spec);
+    let model = model.with_adapter(adapter.expect("a good adapter")).expect("it fits");
+    let models = vec![started(model, ComputeChoice::Fast), tiny("tiny")];
+    let list = Service::start_models(ServerConfig::default(), models).get("/v1/models").await;
+    let adapters = [0, 1].map(|model| list["data"][model].get("adapter").cloned());
+    assert_eq!(adapters, [Some(json!("lora")), None]);
 }
 
 #[tokio::test]

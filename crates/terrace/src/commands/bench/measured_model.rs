@@ -1,5 +1,7 @@
 //! What a measurement runs: a model's files, or a shape with random weights.
 
+use std::path::Path;
+
 use anyhow::{Result, bail};
 use terrace_engine::{ModelParts, WeightSource};
 use terrace_kernels::WeightFormat;
@@ -20,9 +22,13 @@ impl MeasuredModel {
     /// `tokens` are those of the longest sequence to be measured; a shape, which was trained for
     /// no length, takes any.
     pub fn open(measured: &BenchOptions, tokens: usize) -> Result<Self> {
-        match measured.shape.shape {
-            Some(known) => Self::of_shape(known, measured.shape.weights, tokens),
-            None => Self::of_files(&measured.engine.only_model()?.source),
+        let adapter = measured.engine.adapter.as_deref();
+        match (measured.shape.shape, adapter) {
+            (Some(_), Some(_)) => {
+                bail!("--adapter is of a model's files; a shape has random weights: leave one out")
+            }
+            (Some(known), None) => Self::of_shape(known, measured.shape.weights, tokens),
+            (None, _) => Self::of_files(&measured.engine.only_model()?.source, adapter),
         }
     }
 
@@ -54,8 +60,8 @@ impl MeasuredModel {
         Ok(MeasuredModel { name: shape.name.into(), spec, weights, text: None })
     }
 
-    fn of_files(model: &str) -> Result<Self> {
-        let model = open_model::load(model, None)?;
+    fn of_files(model: &str, adapter: Option<&Path>) -> Result<Self> {
+        let model = open_model::load(model, None, adapter)?;
         let hash = model.hash_weights();
         let LoadedModel { name, spec, tensors, text, .. } = model;
         let weights = WeightSource::Files { tensors, hash };

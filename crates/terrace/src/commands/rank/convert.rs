@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use terrace_model::NewFolder;
 use terrace_model::hstu::checkpoints::{GenerativeArgs, HstuCheckpoint};
 use terrace_model::hstu::recsys_args::RecsysArgs;
 use terrace_model::hstu::{HstuFiles, UvqkOrder};
 
 use super::gin_choice::GinChoice;
-use crate::new_folder::NewFolder;
 use crate::progress;
 
 /// Convert a recommender's checkpoint from one form to another.

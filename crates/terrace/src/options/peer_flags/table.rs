@@ -8,8 +8,8 @@ type Names = &'static [&'static str];
 const ONE_DEVICE: &str = "a model runs on one device; say 1 or leave it out, and for several GPUs \
                           start a server for each (--device cuda:0, --device cuda:1)";
 const NO_SPECULATION: &str = "speculative decoding is not there yet; leave it out";
-const NO_ADAPTERS: &str = "LoRA adapters are not there yet; merge the adapter into the model's \
-                           files and serve those";
+const ONE_ADAPTER: &str = "say --adapter FOLDER, one for a model; for several, name a model for \
+                           each in [[models]] of a settings file";
 const HUB_TOKEN: &str = "set HF_TOKEN in the environment";
 const REASONING: &str = "leave it out: what a model writes between <think> and </think> is \
                          separated without an option";
@@ -131,8 +131,8 @@ pub(super) const VLLM: &[PeerFlag] = &[
         Arity::Switch,
         always("statistics are not logged; /metrics has them"),
     ),
-    vllm(&["--enable-lora"], Arity::Switch, refused(NO_ADAPTERS)),
-    vllm(&["--lora-modules"], Arity::Value, refused(NO_ADAPTERS)),
+    vllm(&["--enable-lora"], Arity::Switch, refused(ONE_ADAPTER)),
+    vllm(&["--lora-modules"], Arity::Value, refused(ONE_ADAPTER)),
     vllm(&["--speculative-config"], Arity::Value, refused(NO_SPECULATION)),
 ];
 
@@ -265,7 +265,13 @@ pub(super) const LLAMA_CPP: &[PeerFlag] = &[
         Arity::Switch,
         converted("log-level", |_| Ok(Some("debug".to_owned())), "`--log-level debug`"),
     ),
-    llama_cpp(&["--lora"], Arity::Value, refused(NO_ADAPTERS)),
+    llama_cpp(
+        &["--lora"],
+        Arity::Value,
+        refused(
+            "say --adapter FOLDER, with the files that PEFT wrote, of which the GGUF file was made",
+        ),
+    ),
     llama_cpp(&["-md", "--model-draft"], Arity::Value, refused(NO_SPECULATION)),
 ];
 

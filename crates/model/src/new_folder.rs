@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use crate::error::Error;
 
 /// Removed again where it has not been finished.
 pub struct NewFolder {
@@ -13,24 +13,27 @@ pub struct NewFolder {
 
 impl NewFolder {
     /// `target` must not be there, or be empty.
-    pub fn create(target: &Path) -> Result<Self> {
+    pub fn create(target: &Path) -> Result<Self, Error> {
         if target.exists() {
             let is_empty = fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
             if !is_empty {
-                bail!("{} is there already; choose another folder", target.display());
+                return Err(Error::FolderExists { path: target.into() });
             }
         }
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            |source| Error::Write { path, source }
+        };
         let Some(name) = target.file_name() else {
-            bail!("{} is not the name of a folder", target.display());
+            let no_name = std::io::Error::other("it is not the name of a folder");
+            return Err(failed(target)(no_name));
         };
         let name = format!(".{}.partial-{}", name.to_string_lossy(), std::process::id());
         let partial = target.with_file_name(name);
         if let Some(parent) = partial.parent() {
-            fs::create_dir_all(parent)
-                .with_context(|| format!("cannot make the folder {}", parent.display()))?;
+            fs::create_dir_all(parent).map_err(failed(parent))?;
         }
-        fs::create_dir(&partial)
-            .with_context(|| format!("cannot make the folder {}", partial.display()))?;
+        fs::create_dir(&partial).map_err(failed(&partial))?;
         Ok(NewFolder { target: target.into(), partial })
     }
 
@@ -39,9 +42,9 @@ impl NewFolder {
         &self.partial
     }
 
-    pub fn finish(self) -> Result<()> {
-        fs::rename(&self.partial, &self.target)
-            .with_context(|| format!("cannot rename the new folder to {}", self.target.display()))
+    pub fn finish(self) -> Result<(), Error> {
+        let failed = |source| Error::Write { path: self.target.clone(), source };
+        fs::rename(&self.partial, &self.target).map_err(failed)
     }
 }
 
