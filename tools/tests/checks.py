@@ -12,9 +12,13 @@ import os
 import random
 import re
 import sys
+import threading
 import time
 import traceback
 import urllib.request
+
+# A test that takes longer than this says every so often what the server does meanwhile.
+LONG_TEST_SECONDS = 60
 
 
 def run(names, usage="http://HOST:PORT"):
@@ -24,6 +28,8 @@ def run(names, usage="http://HOST:PORT"):
     tests = [f for name, f in names.items() if name.startswith("test_") and inspect.isfunction(f)]
     failed = 0
     for test in tests:
+        is_over = threading.Event()
+        threading.Thread(target=watch, args=(test.__name__, is_over), daemon=True).start()
         try:
             test(*sys.argv[1:])
             print(f"ok {test.__name__}", flush=True)
@@ -31,8 +37,27 @@ def run(names, usage="http://HOST:PORT"):
             failed += 1
             print(f"FAILED {test.__name__}", flush=True)
             traceback.print_exc(file=sys.stdout)
+        is_over.set()
     print(f"{len(tests) - failed} of {len(tests)} passed", flush=True)
     sys.exit(1 if failed else 0)
+
+
+def watch(name, is_over):
+    """Prints where a test is that takes long, and what the server does."""
+    main = threading.main_thread().ident
+    while not is_over.wait(LONG_TEST_SECONDS):
+        lines = traceback.extract_stack(sys._current_frames()[main])
+        line = next((line for line in reversed(lines) if line.name == name), lines[-1])
+        print(f"still in {name}, line {line.lineno}: {line.line}", flush=True)
+        for base in (argument for argument in sys.argv[1:] if argument.startswith("http")):
+            try:
+                now = metrics(base, timeout=10)
+            except OSError as error:
+                print(f"  {base} gives no metrics: {error}", flush=True)
+                continue
+            parts = "requests_", "pages", "tokens_total", "steps"
+            shown = {key: now[key] for key in sorted(now) if any(part in key for part in parts)}
+            print(f"  {base}: {shown}", flush=True)
 
 
 @functools.cache
@@ -74,9 +99,9 @@ def raises(kind, parts, call):
     raise AssertionError(f"no {kind.__name__}")
 
 
-def samples(base):
+def samples(base, timeout=60):
     """The server's metrics: name, labels and value of each."""
-    with urllib.request.urlopen(f"{base}/metrics") as response:
+    with urllib.request.urlopen(f"{base}/metrics", timeout=timeout) as response:
         lines = response.read().decode().splitlines()
     for line in lines:
         if line and not line.startswith("#"):
@@ -85,10 +110,10 @@ def samples(base):
             yield name, dict(re.findall(r'(\w+)="([^"]*)"', labels)), float(value)
 
 
-def metrics(base):
+def metrics(base, timeout=60):
     """The server's metrics, summed over their labels."""
     values = {}
-    for name, _, value in samples(base):
+    for name, _, value in samples(base, timeout):
         values[name] = values.get(name, 0.0) + value
     return values
 

@@ -20,6 +20,7 @@ mod gather;
 mod hstu;
 mod linear;
 mod loss;
+mod op_clock;
 mod ops;
 mod pages;
 mod quantise;
@@ -87,6 +88,7 @@ pub use linear::unpack::unpack_row;
 pub use linear::vector::Vector;
 pub use linear::weight_format::WeightFormat;
 pub use loss::cross_entropy::{HeadLora, HeadLossArgs};
+pub use op_clock::OpClock;
 pub use ops::Ops;
 pub use pages::kv_layout::{GroupKv, KvLayout};
 pub use pages::move_pages::{

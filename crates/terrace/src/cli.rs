@@ -7,6 +7,9 @@ use crate::commands::cache::CacheArgs;
 use crate::commands::chat::ChatArgs;
 use crate::commands::compile_grammar;
 use crate::commands::eval::EvalArgs;
+use crate::commands::finetune::{
+    FinetuneFullArgs, FinetuneLoraArgs, OffloadFullArgs, OffloadLoraArgs,
+};
 use crate::commands::generate::GenerateArgs;
 use crate::commands::predict::PredictArgs;
 use crate::commands::preprocess::PreprocessArgs;
@@ -36,6 +39,14 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     Chat(Box<ChatArgs>),
     Generate(Box<GenerateArgs>),
+    #[command(name = "finetune_long_lora", alias = "finetune-long-lora")]
+    FinetuneLongLora(Box<FinetuneLoraArgs>),
+    #[command(name = "finetune_long_full", alias = "finetune-long-full")]
+    FinetuneLongFull(Box<FinetuneFullArgs>),
+    #[command(name = "finetune_offload_lora", alias = "finetune-offload-lora")]
+    FinetuneOffloadLora(Box<OffloadLoraArgs>),
+    #[command(name = "finetune_offload_full", alias = "finetune-offload-full")]
+    FinetuneOffloadFull(Box<OffloadFullArgs>),
     Pull(PullArgs),
     Bench(BenchArgs),
     Eval(EvalArgs),

@@ -58,3 +58,10 @@ pub fn counted(what: &'static str, things: &str, total: usize) -> ProgressBar {
     let style = ProgressStyle::with_template(&template).expect("the names are constants");
     ProgressBar::new(total as u64).with_style(style.progress_chars("=> ")).with_message(what)
 }
+
+/// A bar over steps of training, with what they say of themselves.
+pub fn steps(total: u64) -> ProgressBar {
+    let template = "tuning [{bar:32}] step {human_pos} of {human_len}, {msg}, {eta} left";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    ProgressBar::new(total).with_style(style.progress_chars("=> "))
+}

@@ -3,7 +3,8 @@
 //! A row first gets the keys and values of all tokens that later cells begin with. For its last
 //! layer those are two products of what the layer was given; for the layers below it the row is
 //! run once more, without keeping anything. Then each cell gathers its first slots, runs forward
-//! with all that backward needs, and backward.
+//! with all that backward needs, and backward. The very first one has been kept by the forward
+//! pass, where that computes what a replay does.
 
 use std::ops::Range;
 
@@ -14,6 +15,7 @@ use terrace_kernels::TuneOps;
 use crate::batch::Batch;
 use crate::checkpoints::StoredRows;
 use crate::error::Error;
+use crate::forward_pass::CellTrace;
 use crate::layer::{BatchRope, CellPass, LayerPass, LayerTrace, SlotGradients};
 use crate::model::{Gradients, TunedModel};
 use crate::plan::{Cell, Lattice};
@@ -38,11 +40,12 @@ impl BackwardPass<'_> {
     pub fn run(
         &self,
         inputs: &[StoredRows],
+        mut last_cell: Option<CellTrace>,
         d_rows: &mut StoredRows,
         gradients: &mut Gradients,
     ) -> Result<(), Error> {
         for (row, inputs) in self.lattice.rows().iter().zip(inputs).rev() {
-            self.run_row(row, inputs, d_rows, gradients)?;
+            self.run_row(row, inputs, last_cell.take(), d_rows, gradients)?;
         }
         if let Some(id) = self.model.embed.id {
             let tokens = 0..self.batch.tokens();
@@ -57,6 +60,7 @@ impl BackwardPass<'_> {
         &self,
         layers: &Range<usize>,
         inputs: &StoredRows,
+        mut last_cell: Option<CellTrace>,
         d_rows: &mut StoredRows,
         gradients: &mut Gradients,
     ) -> Result<(), Error> {
@@ -68,15 +72,10 @@ impl BackwardPass<'_> {
         let mut d_slots: Vec<SlotGradients> = d_slots.collect::<Result<_, _>>()?;
         for cell in self.lattice.cells().iter().rev() {
             let pass = self.cell_pass(cell)?;
-            let mut slots = self.first_slots(layers, cell, &kv)?;
-            let mut x = inputs.read(&cell.tokens)?;
-            let mut traces: Vec<LayerTrace> = Vec::new();
-            for (layer, slots) in layers.clone().zip(&mut slots) {
-                let choice = SlotChoice::Replay(self.replay);
-                let (out, trace) = self.layer_pass(layer, &pass).forward(x, slots, choice, None)?;
-                traces.push(trace);
-                x = out;
-            }
+            let CellTrace { traces, mut slots } = match last_cell.take() {
+                Some(last_cell) => last_cell,
+                None => self.run_cell(layers, &pass, cell, inputs, &kv)?,
+            };
             let mut d_x = d_rows.read(&cell.tokens)?;
             let each = layers.clone().zip(traces).zip(slots.iter_mut().zip(&mut d_slots));
             for ((layer, trace), (slots, d_slots)) in each.rev() {
@@ -86,6 +85,27 @@ impl BackwardPass<'_> {
             d_rows.write(&cell.tokens, d_x.numbers());
         }
         Ok(())
+    }
+
+    /// A cell once more, with all that backward needs.
+    fn run_cell(
+        &self,
+        layers: &Range<usize>,
+        pass: &CellPass<'_>,
+        cell: &Cell,
+        inputs: &StoredRows,
+        kv: &[LayerKv],
+    ) -> Result<CellTrace, Error> {
+        let mut slots = self.first_slots(layers, cell, kv)?;
+        let mut x = inputs.read(&cell.tokens)?;
+        let mut traces: Vec<LayerTrace> = Vec::new();
+        for (layer, slots) in layers.clone().zip(&mut slots) {
+            let choice = SlotChoice::Replay(self.replay);
+            let (out, trace) = self.layer_pass(layer, pass).forward(x, slots, choice, None)?;
+            traces.push(trace);
+            x = out;
+        }
+        Ok(CellTrace { traces, slots })
     }
 
     /// A cell's slots before its first chunk.

@@ -1,8 +1,10 @@
 //! The pass that makes decisions: it runs the policy, keeps what backward starts from, and writes
 //! the replay log.
 //!
-//! Cells go from left to right, and within a cell layers from the first to the last. Nothing of
-//! what happens inside a layer is kept.
+//! Cells go from left to right, and within a cell layers from the first to the last. What happens
+//! inside a layer is kept of the last cell and the last row alone, with which backward begins.
+
+use std::ops::Range;
 
 use terrace_cache::policy::{KvCacheSpec, ReplayLog, SlotFormat};
 use terrace_device::View;
@@ -12,7 +14,7 @@ use crate::batch::Batch;
 use crate::checkpoints::StoredRows;
 use crate::error::Error;
 use crate::gradient_options::GradientOptions;
-use crate::layer::{BatchRope, CellPass, LayerPass};
+use crate::layer::{BatchRope, CellPass, LayerPass, LayerTrace};
 use crate::model::TunedModel;
 use crate::plan::{Cell, Lattice};
 use crate::slots::{BatchReplay, LayerSlots, PolicySlots, Rounding, SlotChoice};
@@ -26,14 +28,33 @@ pub(crate) struct ForwardPass<'a> {
     pub lattice: &'a Lattice,
     pub options: &'a GradientOptions,
     pub batch: &'a Batch<'a>,
+    pub keeps: Keeps,
+}
+
+/// What of a pass is kept besides the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// What the head is given: enough for a loss.
+    Outputs,
+    /// Rows' inputs and the last cell as well: backward starts from them.
+    RowInputs,
 }
 
 /// What backward starts from.
 pub(crate) struct Checkpoints {
     /// The input of each row's first layer.
     pub row_inputs: Vec<StoredRows>,
-    /// The last layer's output where there are targets.
+    /// The last layer's outputs that the head is given.
     pub outputs: StoredRows,
+    /// Backward begins with the cell that forward ends with: where a replay would compute the same
+    /// once more, that is kept.
+    pub last_cell: Option<CellTrace>,
+}
+
+/// A cell of a row: of each layer what backward needs, and the slots after it.
+pub(crate) struct CellTrace {
+    pub traces: Vec<LayerTrace>,
+    pub slots: Vec<LayerSlots>,
 }
 
 /// Who decides.
@@ -91,41 +112,66 @@ impl ForwardPass<'_> {
         let mut slots: Vec<LayerSlots> = layers
             .map(|(layer, weights)| LayerSlots::empty(weights.dims, seqs, self.cache.slots(layer)))
             .collect::<Result<_, _>>()?;
+        let mut traces = Vec::new();
         for cell in self.lattice.cells() {
-            self.run_cell(cell, &mut slots, decisions, &mut checkpoints)?;
+            traces = self.run_cell(cell, &mut slots, decisions, &mut checkpoints)?;
             decisions.log_cell();
+        }
+        if self.keeps_last_cell() {
+            let slots = slots.split_off(self.last_row().start);
+            checkpoints.last_cell = Some(CellTrace { traces, slots });
         }
         Ok(checkpoints)
     }
 
+    fn last_row(&self) -> &Range<usize> {
+        self.lattice.rows().last().expect("a model has layers")
+    }
+
+    /// Only where a replay computes what this pass does: it rounds no rows of the cache, and begins
+    /// with checkpoints.
+    fn keeps_last_cell(&self) -> bool {
+        let GradientOptions { layer_checkpoints, kv_checkpoints, .. } = *self.options;
+        let formats = [self.cache.keys, self.cache.values, layer_checkpoints, kv_checkpoints];
+        self.keeps == Keeps::RowInputs && formats == [SlotFormat::Plain; 4]
+    }
+
+    /// What the layers of the last row leave for backward, if that is kept of the cell.
     fn run_cell(
         &self,
         cell: &Cell,
         slots: &mut [LayerSlots],
         decisions: &mut Decisions,
         checkpoints: &mut Checkpoints,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<LayerTrace>, Error> {
         let chunks = self.lattice.chunks_of(cell);
         let (seqs, eps) = (self.batch.seqs, self.model.norm_eps);
         let pass = CellPass::new(&self.ops, seqs, cell.tokens.clone(), chunks, self.rope, eps)?;
         let formats = [self.cache.keys, self.cache.values];
         let is_rounded = formats.iter().any(|format| *format != SlotFormat::Plain);
         let rounding = is_rounded.then_some(self.options.rounding);
+        let is_kept = self.keeps_last_cell() && self.lattice.cells().last() == Some(cell);
+        let mut traces = Vec::new();
         let mut x = self.embed(cell)?;
         for (layer, weights) in self.model.layers.iter().enumerate() {
             let row = self.lattice.rows().iter().position(|row| row.start == layer);
-            if let Some(row) = row {
-                checkpoints.row_inputs[row].write(&cell.tokens, x.numbers());
+            if let Some(inputs) = row.and_then(|row| checkpoints.row_inputs.get_mut(row)) {
+                inputs.write(&cell.tokens, x.numbers());
             }
             let pass = LayerPass { ops: self.ops, weights, layer, cell: &pass };
             let before = (rounding == Some(Rounding::EachRow)).then_some(formats);
-            x = pass.forward(x, &mut slots[layer], decisions.layer(layer), before)?.0;
+            let (out, trace) =
+                pass.forward(x, &mut slots[layer], decisions.layer(layer), before)?;
+            if is_kept && self.last_row().contains(&layer) {
+                traces.push(trace);
+            }
+            x = out;
             if rounding == Some(Rounding::EachCell) {
                 slots[layer].round(formats);
             }
         }
         self.keep_outputs(cell, &x, &mut checkpoints.outputs);
-        Ok(())
+        Ok(traces)
     }
 
     fn embed(&self, cell: &Cell) -> Result<Tensor, Error> {
@@ -135,9 +181,9 @@ impl ForwardPass<'_> {
         Ok(x)
     }
 
-    /// Of the cell's tokens those that have targets.
+    /// Of the cell's tokens those that the head is given.
     fn keep_outputs(&self, cell: &Cell, x: &Tensor, outputs: &mut StoredRows) {
-        let first = self.batch.tokens() - self.batch.target_tokens();
+        let first = self.model.head_model.positions(self.batch).start;
         let start = cell.tokens.start.max(first);
         if cell.tokens.end <= start {
             return;
@@ -156,9 +202,13 @@ impl ForwardPass<'_> {
         let blocks = if hidden.is_multiple_of(2) { [2, hidden / 2] } else { [1, hidden] };
         let inputs = |_| StoredRows::new([seqs, tokens], blocks, format, "grad.layercp_qname");
         let plain = SlotFormat::Plain;
-        let targets = self.batch.target_tokens();
-        let outputs = StoredRows::new([seqs, targets], [1, hidden], plain, "grad.layercp_qname")?;
-        let row_inputs = self.lattice.rows().iter().map(inputs).collect::<Result<_, _>>()?;
-        Ok(Checkpoints { row_inputs, outputs })
+        let given = self.model.head_model.positions(self.batch).len();
+        let outputs = StoredRows::new([seqs, given], [1, hidden], plain, "grad.layercp_qname")?;
+        let rows = match self.keeps {
+            Keeps::RowInputs => self.lattice.rows(),
+            Keeps::Outputs => &[],
+        };
+        let row_inputs = rows.iter().map(inputs).collect::<Result<_, _>>()?;
+        Ok(Checkpoints { row_inputs, outputs, last_cell: None })
     }
 }

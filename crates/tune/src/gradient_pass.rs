@@ -1,5 +1,7 @@
 //! Loss and gradients of a batch, through what the cache policy keeps and evicts.
 
+use std::time::{Duration, Instant};
+
 use terrace_cache::policy::{KvCacheSpec, Rule, SlotFormat};
 use terrace_kernels::TuneOps;
 use terrace_model::DecoderSpec;
@@ -8,9 +10,9 @@ use crate::backward_pass::BackwardPass;
 use crate::batch::Batch;
 use crate::checkpoints::StoredRows;
 use crate::error::Error;
-use crate::forward_pass::{Decisions, ForwardPass};
+use crate::forward_pass::{Checkpoints, Decisions, ForwardPass, Keeps};
 use crate::gradient_options::GradientOptions;
-use crate::head_pass::HeadPass;
+use crate::head::{HeadGradients, HeadPass};
 use crate::layer::BatchRope;
 use crate::model::{Gradients, TunedModel};
 use crate::plan::Lattice;
@@ -31,6 +33,16 @@ pub struct BatchLoss {
     pub loss: f64,
     /// Who was kept.
     pub replay: BatchReplay,
+    pub times: PassTimes,
+}
+
+/// How long each part took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PassTimes {
+    pub forward: Duration,
+    /// From the last layer's outputs to the loss and back.
+    pub head: Duration,
+    pub backward: Duration,
 }
 
 impl GradientPass<'_> {
@@ -39,6 +51,15 @@ impl GradientPass<'_> {
         self.check(batch)?;
         let decisions = Decisions::of_policy(self.cache, self.model, batch.seqs)?;
         self.run_with(batch, decisions, gradients)
+    }
+
+    /// The loss alone; the policy decides.
+    pub fn loss(&self, batch: &Batch<'_>) -> Result<f64, Error> {
+        self.check(batch)?;
+        let mut decisions = Decisions::of_policy(self.cache, self.model, batch.seqs)?;
+        let (lattice, rope) = (self.lattice(batch)?, BatchRope::new(self.spec)?);
+        let checkpoints = self.forward(batch, &lattice, &rope, Keeps::Outputs, &mut decisions)?;
+        self.head(batch).run(&checkpoints.outputs, None)
     }
 
     /// What was kept before is kept again.
@@ -77,13 +98,11 @@ impl GradientPass<'_> {
         gradients: &mut Gradients,
     ) -> Result<BatchLoss, Error> {
         let (lattice, rope) = (self.lattice(batch)?, BatchRope::new(self.spec)?);
-        let GradientPass { ops, model, cache, options, .. } = self;
-        let forward =
-            ForwardPass { ops: *ops, model, cache, rope: &rope, lattice: &lattice, options, batch };
-        let checkpoints = forward.run(&mut decisions)?;
+        let GradientPass { ops, model, options, .. } = self;
+        let start = Instant::now();
+        let checkpoints = self.forward(batch, &lattice, &rope, Keeps::RowInputs, &mut decisions)?;
+        let forward = start.elapsed();
         let replay = decisions.into_replay();
-        let (logits_most, loss_mean) = (options.logits_most, options.loss_mean);
-        let head = HeadPass { ops: *ops, model, batch, loss_mean, logits_most };
         // What no target asks for has no gradient. Never quantised: errors would add up by rows.
         let mut d_rows = StoredRows::new(
             [batch.seqs, batch.tokens()],
@@ -91,7 +110,9 @@ impl GradientPass<'_> {
             SlotFormat::Plain,
             "grad.layercp_qname",
         )?;
-        let loss = head.run(&checkpoints.outputs, &mut d_rows, gradients)?;
+        let head = HeadGradients { d_outputs: &mut d_rows, gradients };
+        let loss = self.head(batch).run(&checkpoints.outputs, Some(head))?;
+        let head = start.elapsed() - forward;
         let backward = BackwardPass {
             ops: *ops,
             model,
@@ -101,8 +122,28 @@ impl GradientPass<'_> {
             replay: &replay,
             kv_checkpoints: options.kv_checkpoints,
         };
-        backward.run(&checkpoints.row_inputs, &mut d_rows, gradients)?;
-        Ok(BatchLoss { loss, replay })
+        let Checkpoints { row_inputs, last_cell, .. } = checkpoints;
+        backward.run(&row_inputs, last_cell, &mut d_rows, gradients)?;
+        let times = PassTimes { forward, head, backward: start.elapsed() - forward - head };
+        Ok(BatchLoss { loss, replay, times })
+    }
+
+    fn forward(
+        &self,
+        batch: &Batch<'_>,
+        lattice: &Lattice,
+        rope: &BatchRope,
+        keeps: Keeps,
+        decisions: &mut Decisions,
+    ) -> Result<Checkpoints, Error> {
+        let GradientPass { ops, model, cache, options, .. } = self;
+        let ops = *ops;
+        ForwardPass { ops, model, cache, rope, lattice, options, batch, keeps }.run(decisions)
+    }
+
+    fn head<'b>(&'b self, batch: &'b Batch<'b>) -> HeadPass<'b> {
+        let GradientOptions { loss_mean, logits_most, .. } = self.options;
+        HeadPass { ops: self.ops, model: self.model, batch, loss_mean, logits_most }
     }
 
     fn check(&self, batch: &Batch<'_>) -> Result<(), Error> {

@@ -19,7 +19,8 @@
 //!   depend on it. A *cell* is a run of chunks, a *row* a run of layers, and one cell of one row is
 //!   what is run forward and backward at a time ([`Lattice`]). Gradients do not depend on these.
 //! - *Forward* (`forward_pass`): cells left to right, all layers of each. It keeps the input of
-//!   every row, and the log of decisions ([`BatchReplay`]); nothing else.
+//!   every row, the log of decisions ([`BatchReplay`]), and of the cell that backward begins with
+//!   all that backward needs; nothing else.
 //! - *Backward* (`backward_pass`): rows from the top, cells right to left. A cell is run again
 //!   with everything kept (`layer::LayerTrace`) and walked back. Two things pass between cells:
 //!   the gradients of the row's inputs, which take the place of those of its outputs, and the
@@ -47,20 +48,21 @@ mod forward_pass;
 pub mod golden;
 mod gradient_options;
 mod gradient_pass;
-mod head_pass;
+pub mod head;
 mod layer;
 mod loss_factors;
 mod model;
 pub mod optimiser;
 mod plan;
 pub mod record;
+pub mod run;
 mod slots;
 mod tensor;
 
 pub use batch::Batch;
 pub use error::Error;
 pub use gradient_options::GradientOptions;
-pub use gradient_pass::{BatchLoss, GradientPass};
+pub use gradient_pass::{BatchLoss, GradientPass, PassTimes};
 pub use loss_factors::LossMean;
 pub use model::{
     Gradients, LoraKind, LoraOptions, LoraTargets, ParameterId, ParameterInfo, Training, TunedModel,

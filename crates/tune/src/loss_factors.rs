@@ -12,18 +12,25 @@ pub enum LossMean {
 }
 
 impl LossMean {
-    /// `[seqs, targets]`; 0 where there is no target.
-    pub(crate) fn factors(self, batch: &Batch<'_>) -> Vec<f32> {
+    /// Of the sum of each sequence's losses; `counts`: of its targets. 0 where it has none.
+    pub(crate) fn seq_factors(self, counts: &[usize]) -> Vec<f64> {
+        let all: usize = counts.iter().sum();
+        let factor = |count: &usize| match (self, *count) {
+            (_, 0) => 0.0,
+            (LossMean::Targets, _) => 1.0 / all as f64,
+            (LossMean::Sequences, count) => 1.0 / (counts.len() * count) as f64,
+        };
+        counts.iter().map(factor).collect()
+    }
+
+    /// Of each target's loss, `[seqs, targets]`; 0 where there is no target.
+    pub(crate) fn target_factors(self, batch: &Batch<'_>) -> Vec<f32> {
         let rows = || batch.targets.chunks_exact(batch.target_tokens());
         let counts: Vec<usize> =
             rows().map(|row| row.iter().filter(|target| **target >= 0).count()).collect();
-        let all: usize = counts.iter().sum();
-        let factor = |count: usize| match self {
-            LossMean::Targets => 1.0 / all as f64,
-            LossMean::Sequences => 1.0 / (batch.seqs * count) as f64,
-        };
-        let numbers = rows().zip(counts).flat_map(|(row, count)| {
-            row.iter().map(move |target| if *target < 0 { 0.0 } else { factor(count) as f32 })
+        let rows = rows().zip(self.seq_factors(&counts));
+        let numbers = rows.flat_map(|(row, factor)| {
+            row.iter().map(move |target| if *target < 0 { 0.0 } else { factor as f32 })
         });
         numbers.collect()
     }

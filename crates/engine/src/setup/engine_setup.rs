@@ -104,7 +104,6 @@ impl EngineSetup {
         added: AddedMoves,
     ) -> Result<Self, Error> {
         let (requested, running) = on_device(spec, weights, config, progress)?;
-        let weights = running.weights.wait();
         let Requested {
             spec,
             groups,
@@ -115,31 +114,21 @@ impl EngineSetup {
             page_bytes,
             ..
         } = requested;
+        let sizes = running.level_sizes(page_bytes, added.pages);
+        let weights = running.weights.wait();
         // What the pages cannot hold is no context either, unless tokens leave them.
         let held = if own_seq_pages.is_some() { longest } else { running.memory.held_tokens() };
         let context_tokens = longest.min(held);
         let adapter = running.adapter.as_ref().map(|adapter| &adapter.hash);
         let fingerprint = ModelFingerprint::new(&weights, adapter, &spec);
         let trace = config.trace.as_deref().map(TraceFile::create).transpose()?;
-        let (all, all_stored) = (running.memory.kv_pages, running.memory.store_pages);
         let LowerLevels { tiers, handles } = config.kv_tiers.open_lower(page_bytes)?;
-        let sizes = LevelSizes {
-            pages: all.saturating_sub(added.pages),
-            store_pages: all_stored.saturating_sub(added.pages),
-            page_bytes,
-            is_gpu: matches!(running.device, Device::Cuda(_)),
-        };
         let caches = Arc::new(caches);
         let model = *fingerprint.as_bytes();
         let arithmetic = running.arithmetic.to_bytes().to_vec();
         let identity = HandleIdentity::new(model, arithmetic, page_bytes, &groups, &spec, &caches);
         let engine_config = EngineConfig {
-            scheduler: SchedulerConfig {
-                max_step_tokens,
-                max_seqs: config.max_batch_size,
-                max_waiting: config.max_waiting,
-                aging_steps: AGING_STEPS,
-            },
+            scheduler: scheduler_config(config, max_step_tokens),
             kv_groups: groups,
             pages: sizes.pages,
             store_pages: sizes.store_pages,
@@ -152,7 +141,7 @@ impl EngineSetup {
         };
         let levels = LowerLevels { tiers, handles };
         let Running { executor, store, memory, adapter, device, .. } = running;
-        let executor = (added.add)(executor, all, all_stored);
+        let executor = (added.add)(executor, memory.kv_pages, memory.store_pages);
         let mut engine = engine_over(&levels, executor, &store, model, engine_config)?;
         if let Some(seed) = config.page_order_seed {
             engine.shuffle_pages(seed);
@@ -173,6 +162,15 @@ impl EngineSetup {
             identity,
             handles,
         })
+    }
+}
+
+fn scheduler_config(config: &InferenceConfig, max_step_tokens: usize) -> SchedulerConfig {
+    SchedulerConfig {
+        max_step_tokens,
+        max_seqs: config.max_batch_size,
+        max_waiting: config.max_waiting,
+        aging_steps: AGING_STEPS,
     }
 }
 
@@ -420,6 +418,18 @@ struct Running {
     device: Device,
     weights: WeightsHashing,
     arithmetic: ArithmeticClass,
+}
+
+impl Running {
+    /// What is left of its pages beside `added` ones.
+    fn level_sizes(&self, page_bytes: usize, added: usize) -> LevelSizes {
+        LevelSizes {
+            pages: self.memory.kv_pages.saturating_sub(added),
+            store_pages: self.memory.store_pages.saturating_sub(added),
+            page_bytes,
+            is_gpu: matches!(self.device, Device::Cuda(_)),
+        }
+    }
 }
 
 fn on_cpu(

@@ -2,6 +2,8 @@
 //!
 //! Block formats are those of GGUF: a row is a run of blocks, each with its own scale.
 
+use std::ops::Range;
+
 /// Storage of one weight matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightFormat {
@@ -81,6 +83,12 @@ impl WeightFormat {
             return None;
         }
         (weights / self.block_weights()).checked_mul(self.block_bytes())
+    }
+
+    /// Bytes of some weights of a row, from a block's first to a block's last.
+    pub(crate) fn range_bytes(self, weights: &Range<usize>) -> Range<usize> {
+        let at = |weight: usize| self.row_bytes(weight).expect("whole blocks of a row");
+        at(weights.start)..at(weights.end)
     }
 
     pub const fn name(self) -> &'static str {

@@ -66,8 +66,18 @@ pub(crate) fn narrow<S: PanelLanes>(lanes: S, x: &[f32], out: &mut [bf16]) {
     for (i, out) in out.chunks_exact_mut(2 * count).enumerate() {
         let x = &x[x.len().min(2 * count * i)..];
         let (first, second) = x.split_at(x.len().min(count));
-        let both = lanes.narrow_bf16(base.read(first), base.read(second));
-        // SAFETY: so many numbers of two bytes are borrowed.
-        unsafe { lanes.store_ints(both, out.as_mut_ptr().cast()) };
+        write_bf16(lanes, [base.read(first), base.read(second)], out);
     }
+}
+
+/// Writes the numbers of both, one after the other, rounded.
+#[inline(always)]
+pub(crate) fn write_bf16<S: PanelLanes>(
+    lanes: S,
+    [first, second]: [<S::Floats as Lanes>::Vector; 2],
+    out: &mut [bf16],
+) {
+    assert_eq!(out.len(), 2 * <S::Floats as Lanes>::COUNT, "numbers of two vectors");
+    // SAFETY: so many numbers of two bytes are borrowed.
+    unsafe { lanes.store_ints(lanes.narrow_bf16(first, second), out.as_mut_ptr().cast()) };
 }

@@ -66,11 +66,11 @@ fn ctr_ops_conform_on_every_level() {
 fn tune_ops_conform_on_every_level() {
     let seed = 20_260_105;
     for level in CpuLevel::available() {
-        for threads in [1, 3] {
-            let options = CpuOptions { threads, level: Some(level), compute: Compute::F32 };
+        for (threads, compute) in [(1, Compute::F32), (3, Compute::F32), (3, Compute::Fast)] {
+            let options = CpuOptions { threads, level: Some(level), compute };
             let ops = Ops::cpu(options).unwrap();
-            let report = conformance::run_tune(&ops, seed, Extent::Whole).unwrap();
-            check(&format!("{} with {threads} threads, seed {seed}", level.name()), &report);
+            let name = format!("{} with {threads} threads, {compute:?}, seed {seed}", level.name());
+            check(&name, &conformance::run_tune(&ops, seed, Extent::Whole).unwrap());
         }
     }
 }

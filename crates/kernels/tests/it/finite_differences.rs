@@ -157,8 +157,10 @@ fn scored(ops: &TuneOps<'_>, random: &mut SplitMix, [rows, vocab]: [usize; 2], b
                 branch: LoraBranch { a: &a, b: &b, scale: 0.8 },
                 inner: ViewMut::of(&mut inner, [rows, rank]),
                 d_inner: ViewMut::of(&mut d_inner, [rows, rank]),
-                d_a: ViewMut::of(d_a, [rank, hidden]),
-                d_b: ViewMut::of(d_b, [vocab, rank]),
+                d_matrices: Some([
+                    ViewMut::of(d_a, [rank, hidden]),
+                    ViewMut::of(d_b, [vocab, rank]),
+                ]),
             }),
             targets: View::of(&targets, [rows]),
             factors: View::of(&factors, [rows]),

@@ -5,6 +5,7 @@ pub mod cache;
 pub mod chat;
 pub mod compile_grammar;
 pub mod eval;
+pub mod finetune;
 pub mod generate;
 mod percentiles;
 pub mod predict;

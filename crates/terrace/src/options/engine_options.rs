@@ -26,9 +26,9 @@ pub struct EngineOptions {
     pub model: Vec<ModelChoice>,
 
     /// A LoRA adapter of the model: a folder as PEFT writes it (adapter_config.json and
-    /// adapter_model.safetensors), with plain LoRA or DoRA. It is merged into weights of f32, f16 and
-    /// bf16 at start, and computed beside quantised ones, on the CPU alone. Of several models each
-    /// has its own, in [[models]] of a settings file.
+    /// adapter_model.safetensors), with plain LoRA or DoRA. It is merged into weights of f32, f16
+    /// and bf16 at start, and computed beside quantised ones, on the CPU alone. Of several models
+    /// each has its own, in [[models]] of a settings file.
     #[arg(long, value_name = "FOLDER")]
     pub adapter: Option<PathBuf>,
 

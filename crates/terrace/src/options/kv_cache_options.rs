@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Result;
 use clap::{ArgAction, Args};
 use terrace_engine::{InferenceConfig, KwArg, Lengths, RequestedKvCache};
 
@@ -124,6 +125,14 @@ impl KvCacheOptions {
         config.start_token_size = self.start_token_size;
         config.generated_token_size = self.generated_token_size;
         config.kv_cache = self.requested();
+    }
+
+    /// The cache of who names no other.
+    pub fn own_cache(&self) -> Result<RequestedKvCache> {
+        let mut config = InferenceConfig::default();
+        self.set(&mut config);
+        config.check()?;
+        Ok(config.own_cache())
     }
 
     fn requested(&self) -> RequestedKvCache {

@@ -12,7 +12,7 @@ mod model_choice;
 mod numbers;
 mod peer_flags;
 mod ps_options;
-mod refused;
+pub mod refused;
 mod sampling_options;
 mod service_options;
 mod shape_options;

@@ -114,7 +114,10 @@ fn an_adapter_that_cannot_act_is_refused() {
             &["serve", "--port", "0", "--model", "a=x", "--model", "b=y"],
             "--adapter is of one model, 2 are served",
         ),
-        (&["bench", "llm", "--shape", "smollm2-135m"], "a shape has random weights"),
+        (
+            &["bench", "llm", "--shape", "smollm2-135m", "--random-weights"],
+            "a shape has random weights",
+        ),
     ] {
         let arguments = [arguments, &["--adapter", "no-such-folder"]].concat();
         let output = terrace(&arguments).output().expect("it runs");

@@ -5,6 +5,7 @@ mod certificate;
 mod colossalai_curl;
 mod command_line;
 mod evaluated_users;
+mod finetune;
 #[cfg(target_os = "linux")]
 mod hostile_clients;
 mod hostile_grammar;

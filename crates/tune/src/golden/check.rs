@@ -10,6 +10,7 @@ use super::recorded_log::{RecordedHead, log_of};
 use crate::batch::Batch;
 use crate::error::Error;
 use crate::gradient_pass::{BatchLoss, GradientPass};
+use crate::head::Head;
 use crate::model::{Gradients, TunedModel};
 use crate::slots::BatchReplay;
 
@@ -59,7 +60,7 @@ impl Check<'_> {
         run.config.round_frequencies(&mut spec, tokens, run.yarn);
         let training = run.training(self.weights)?;
         let decoder = run.config.tensors(self.weights)?;
-        let mut model = TunedModel::new(&self.ops, &spec, &decoder, training)?;
+        let mut model = TunedModel::new(&self.ops, &spec, &decoder, training, Head::NextToken)?;
         let names = LitGptNames { config: &run.config, training };
         self.set_branches(&mut model, &names)?;
         let (cache, options) = (run.cache()?, run.options()?);

@@ -1,5 +1,7 @@
 //! The gradients of all trained arrays.
 
+use std::ops::Range;
+
 use terrace_device::ViewMut;
 
 use super::parameter::{ParameterId, ParameterInfo};
@@ -25,6 +27,20 @@ impl Gradients {
         self.tensors.iter_mut().for_each(|tensor| tensor.numbers_mut::<f32>().fill(0.0));
     }
 
+    /// Adds those of another rank.
+    pub(crate) fn add(&mut self, other: &Gradients) {
+        for (sum, added) in self.tensors.iter_mut().zip(&other.tensors) {
+            let added = added.numbers::<f32>();
+            sum.numbers_mut::<f32>().iter_mut().zip(added).for_each(|(sum, x)| *sum += x);
+        }
+    }
+
+    pub(crate) fn scale(&mut self, factor: f32) {
+        self.tensors.iter_mut().for_each(|tensor| {
+            tensor.numbers_mut::<f32>().iter_mut().for_each(|x| *x *= factor);
+        });
+    }
+
     pub fn numbers(&self, id: ParameterId) -> &[f32] {
         self.tensors[id.0].numbers()
     }
@@ -36,6 +52,11 @@ impl Gradients {
     /// Of all parameters, in their order.
     pub fn all(&self) -> impl Iterator<Item = &[f32]> {
         self.tensors.iter().map(Tensor::numbers)
+    }
+
+    /// Of parameters that follow one another.
+    pub(crate) fn slices_mut(&mut self, ids: &Range<usize>) -> Vec<&mut [f32]> {
+        self.tensors[ids.clone()].iter_mut().map(Tensor::numbers_mut).collect()
     }
 
     pub(crate) fn view_mut(&mut self, id: ParameterId) -> ViewMut<'_> {

@@ -4,6 +4,7 @@ mod gradients;
 mod layer_weights;
 mod parameter;
 mod projection;
+mod saved;
 mod training;
 mod tuned_model;
 

@@ -1,5 +1,7 @@
 //! The weights of a decoder, with names, gradients' numbers and branches for what is trained.
 
+use std::ops::Range;
+
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{BiasedWeight, Matrix, TuneOps, unpack_row};
 use terrace_model::{DecoderSpec, DecoderTensors, LayerTensors, LoraKind};
@@ -11,6 +13,7 @@ use super::parameter::{
 use super::projection::{Lora, LoraForm, Projection};
 use super::training::{LoraOptions, Training};
 use crate::error::Error;
+use crate::head::Head;
 
 /// Weights that are not trained stay in their file's bytes; trained ones are f32.
 pub struct TunedModel {
@@ -21,7 +24,11 @@ pub struct TunedModel {
     pub(crate) final_norm: VectorParameter,
     /// `None` where the embedding's rows score the vocabulary.
     pub(crate) head: Option<Projection>,
+    pub(crate) head_model: Head,
+    /// The head model's own arrays among all parameters.
+    pub(crate) head_parameters: Range<usize>,
     parameters: Vec<ParameterInfo>,
+    training: Training,
 }
 
 impl TunedModel {
@@ -30,8 +37,9 @@ impl TunedModel {
         spec: &DecoderSpec,
         tensors: &DecoderTensors,
         training: Training,
+        head_model: Head,
     ) -> Result<Self, Error> {
-        check(spec, tensors, training)?;
+        check(spec, tensors, training, &head_model)?;
         let seed = if let Training::Lora(options) = training { options.seed } else { 0 };
         let random = SplitMix::new(seed);
         let mut build = Build { ops, training, random, list: ParameterList::default() };
@@ -43,14 +51,9 @@ impl TunedModel {
             })
             .collect::<Result<_, Error>>()?;
         let final_norm = build.vector("model.norm.weight", &tensors.final_norm)?;
-        let has_branch = |options: &LoraOptions| options.targets.head;
         let head = tensors.head.as_ref();
-        let head = head
-            .map(|weight| {
-                let biased = BiasedWeight { weight: weight.clone(), bias: None };
-                build.projection("lm_head", &biased, has_branch)
-            })
-            .transpose()?;
+        let head = head.map(|weight| build.head(weight, &head_model)).transpose()?;
+        let head_parameters = build.head_parameters(&head_model);
         Ok(TunedModel {
             hidden: spec.hidden,
             norm_eps: spec.norm_eps,
@@ -58,13 +61,20 @@ impl TunedModel {
             layers,
             final_norm,
             head,
+            head_model,
+            head_parameters,
             parameters: build.list.infos,
+            training,
         })
     }
 
     /// What is trained, in the order of its gradients.
     pub fn parameters(&self) -> &[ParameterInfo] {
         &self.parameters
+    }
+
+    pub fn training(&self) -> Training {
+        self.training
     }
 
     pub fn find(&self, name: &str) -> Option<ParameterId> {
@@ -77,11 +87,20 @@ impl TunedModel {
         self.layers.iter_mut().for_each(|layer| layer.change(ops, f));
         self.final_norm.change(f);
         self.head.iter_mut().for_each(|head| head.change(ops, f));
+        if let Head::Model(model) = &mut self.head_model {
+            let first = self.head_parameters.start;
+            model.change(&mut |index, numbers| f(ParameterId(first + index), numbers));
+        }
     }
 }
 
 /// Says what of a model has no gradients here.
-fn check(spec: &DecoderSpec, tensors: &DecoderTensors, training: Training) -> Result<(), Error> {
+fn check(
+    spec: &DecoderSpec,
+    tensors: &DecoderTensors,
+    training: Training,
+    head_model: &Head,
+) -> Result<(), Error> {
     let refuse = |what: &str, why| Err(Error::Unsupported { what: what.to_owned(), why });
     if spec.dynamic_rope.is_some() {
         return refuse("a model whose rotation grows with its text", "its keys would change later");
@@ -98,6 +117,10 @@ fn check(spec: &DecoderSpec, tensors: &DecoderTensors, training: Training) -> Re
     if options.targets.head && options.kind != LoraKind::Default {
         let why = "logits are computed in blocks, and this kind of branch needs whole rows; \
                    leave lora.head out, or choose the default kind";
+        return refuse("the head's branch", why);
+    }
+    if options.targets.head && !head_model.needs_logits() {
+        let why = "this head model takes the last layer's outputs; leave lora.head out";
         return refuse("the head's branch", why);
     }
     if options.targets.head && tensors.head.is_none() {
@@ -141,6 +164,26 @@ impl Build<'_> {
             up: self.projection(&at("mlp.up_proj"), &tensors.up, |o| o.targets.mlp)?,
             down: self.projection(&at("mlp.down_proj"), &tensors.down, |o| o.targets.mlp)?,
         })
+    }
+
+    fn head(&mut self, weight: &Matrix, head_model: &Head) -> Result<Projection, Error> {
+        if !head_model.needs_logits() {
+            let base = MatrixParameter::frozen(self.ops, weight.clone());
+            return Ok(Projection { base, bias: None, lora: None });
+        }
+        let biased = BiasedWeight { weight: weight.clone(), bias: None };
+        self.projection("lm_head", &biased, |options| options.targets.head)
+    }
+
+    /// Puts the head model's own arrays on the list.
+    fn head_parameters(&mut self, head_model: &Head) -> Range<usize> {
+        let first = self.list.infos.len();
+        if let Head::Model(model) = head_model {
+            for ParameterInfo { name, shape } in model.parameters() {
+                self.list.add(format!("head_model.{name}"), &shape);
+            }
+        }
+        first..self.list.infos.len()
     }
 
     fn vector(&mut self, name: &str, numbers: &[f32]) -> Result<VectorParameter, Error> {

@@ -37,4 +37,8 @@ impl Optimiser for Adadelta {
             *value -= rate * change;
         }
     }
+
+    fn state(&mut self) -> Vec<(&'static str, &mut Vec<Vec<f32>>)> {
+        vec![("squares", &mut self.squares), ("steps", &mut self.steps)]
+    }
 }

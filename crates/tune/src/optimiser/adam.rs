@@ -46,4 +46,8 @@ impl Optimiser for Adam {
             *value -= size * (*mean / divisor);
         }
     }
+
+    fn state(&mut self) -> Vec<(&'static str, &mut Vec<Vec<f32>>)> {
+        vec![("means", &mut self.means), ("squares", &mut self.squares)]
+    }
 }

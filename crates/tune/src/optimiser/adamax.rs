@@ -37,4 +37,8 @@ impl Optimiser for Adamax {
             *value -= size * (*mean / *largest);
         }
     }
+
+    fn state(&mut self) -> Vec<(&'static str, &mut Vec<Vec<f32>>)> {
+        vec![("means", &mut self.means), ("largest", &mut self.largest)]
+    }
 }

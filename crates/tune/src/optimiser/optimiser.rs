@@ -9,9 +9,13 @@ pub struct OptimiserStep {
 }
 
 /// Changes one array at a time; what it remembers of each is its own.
-pub trait Optimiser {
+pub trait Optimiser: Send {
     /// `index`: which of the arrays it was made for · values, gradient: as many as that array has
     fn change(&mut self, index: usize, values: &mut [f32], gradient: &[f32], step: OptimiserStep);
+
+    /// What it remembers, by name, of each array as many numbers as that has: a run saves it, and
+    /// puts it back when it goes on.
+    fn state(&mut self) -> Vec<(&'static str, &mut Vec<Vec<f32>>)>;
 }
 
 /// Zeros for each array.

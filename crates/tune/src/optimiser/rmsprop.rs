@@ -39,4 +39,8 @@ impl Optimiser for RmsProp {
             *value -= rate * *moving;
         }
     }
+
+    fn state(&mut self) -> Vec<(&'static str, &mut Vec<Vec<f32>>)> {
+        vec![("squares", &mut self.squares), ("moving", &mut self.moving)]
+    }
 }

@@ -35,4 +35,8 @@ impl Optimiser for Sgd {
             *value -= rate * *moving;
         }
     }
+
+    fn state(&mut self) -> Vec<(&'static str, &mut Vec<Vec<f32>>)> {
+        vec![("moving", &mut self.moving)]
+    }
 }

@@ -2,7 +2,10 @@
 
 mod data_files;
 mod golden;
+mod heads;
 mod lattices;
 mod records;
 mod refusals;
+mod rounded;
+mod runs;
 mod small_model;

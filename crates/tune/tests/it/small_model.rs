@@ -11,6 +11,7 @@ use terrace_kernels::random::SplitMix;
 use terrace_kernels::{BiasedWeight, Compute, CpuOptions, Matrix, Ops, TuneOps, WeightFormat};
 use terrace_model::{DecoderSpec, DecoderTensors, LayerTensors};
 use terrace_tune::golden::LitGptConfig;
+use terrace_tune::head::Head;
 use terrace_tune::{
     Batch, CellLength, Error, GradientOptions, GradientPass, Gradients, LatticeOptions, LossMean,
     Rounding, Training, TunedModel,
@@ -67,7 +68,16 @@ impl SmallModel {
     }
 
     pub fn try_tuned(&self, ops: &TuneOps<'_>, training: Training) -> Result<TunedModel, Error> {
-        TunedModel::new(ops, &self.spec, &self.tensors, training)
+        self.try_headed(ops, training, Head::NextToken)
+    }
+
+    pub fn try_headed(
+        &self,
+        ops: &TuneOps<'_>,
+        training: Training,
+        head: Head,
+    ) -> Result<TunedModel, Error> {
+        TunedModel::new(ops, &self.spec, &self.tensors, training, head)
     }
 
     /// Branches' second matrices, which begin with zeros, are random too.

@@ -193,18 +193,8 @@ impl CacheMaker {
         let head_dims: Vec<_> =
             config.layers.iter().map(|shape| [shape.key_dim, shape.value_dim]).collect();
         let lengths = CACHE_LENGTH.min(config.context_tokens);
-        let spec = |chunk_size| {
-            let options = requested.options(lengths, chunk_size);
-            KvCacheSpec::new(&options, &self.policies, &head_dims)
-        };
         let most = CHUNK_SIZE.min(config.chunk_tokens_max);
-        let spec = match spec(most) {
-            // Nobody has said how long chunks are: as long as the cache allows.
-            Err(PolicyError::ChunkSize { most, .. }) if requested.chunk_size.is_none() => {
-                spec(most.max(1))?
-            }
-            other => other?,
-        };
+        let spec = requested.spec(lengths, most, &self.policies, &head_dims)?;
         self.check_scores(&spec)?;
         Ok(spec)
     }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use terrace_cache::policy::{ArgValue, KvCacheOptions, PolicyArgs};
+use terrace_cache::policy::{
+    ArgValue, KvCacheOptions, KvCacheSpec, Policies, PolicyArgs, PolicyError,
+};
 
 /// The options below `kv_cache`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -96,8 +98,27 @@ impl RequestedKvCache {
         value
     }
 
+    /// The cache of a model whose layers have these widths of keys and values. `lengths`, and
+    /// chunks of `chunk_size` or as long as the cache allows, are for who does not say.
+    pub fn spec(
+        &self,
+        lengths: usize,
+        chunk_size: usize,
+        policies: &Policies,
+        head_dims: &[[usize; 2]],
+    ) -> Result<KvCacheSpec, PolicyError> {
+        let spec =
+            |chunk_size| KvCacheSpec::new(&self.options(lengths, chunk_size), policies, head_dims);
+        match spec(chunk_size) {
+            Err(PolicyError::ChunkSize { most, .. }) if self.chunk_size.is_none() => {
+                spec(most.max(1))
+            }
+            other => other,
+        }
+    }
+
     /// Everything decided; `lengths` and `chunk_size` are for who does not say.
-    pub(super) fn options(&self, lengths: usize, chunk_size: usize) -> KvCacheOptions {
+    fn options(&self, lengths: usize, chunk_size: usize) -> KvCacheOptions {
         let arguments = self.arguments().into_iter().map(|(name, value)| (name, value.into()));
         KvCacheOptions {
             name: self.name.clone().unwrap_or_else(|| DENSE.to_owned()),

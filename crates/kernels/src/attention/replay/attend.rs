@@ -6,6 +6,7 @@ use super::args::ReplayQueries;
 use super::head_rows::{HeadRows, of_slots};
 use super::limits::SLOTS_MOST;
 use super::reference;
+use super::rounded;
 use super::visible::Visible;
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::lanes::{Kernel, Lanes};
@@ -32,6 +33,9 @@ pub(crate) fn attend(
     at.check_rows(out.as_view(), at.heads, "out");
     assert_eq!(log_sums.dims(), [at.seqs * at.row_tokens, at.heads], "log_sums of attend");
     let (out, log_sums) = (SharedRows::new(&mut out), SharedRows::new(&mut log_sums));
+    if rounded::takes(ctx, &queries) {
+        return rounded::attend(ctx, &queries, &out, &log_sums);
+    }
     let step = queries_of_task(queries.slots.filled);
     let tasks_of_head = at.tokens.div_ceil(step);
     ctx.run_with_scratch(at.seqs * at.heads * tasks_of_head, &|scratch, task| {
@@ -54,10 +58,6 @@ struct Queries<'a> {
 }
 
 impl Queries<'_> {
-    fn slot_row(&self) -> usize {
-        self.rows.seq * self.queries.at.kv_heads + self.rows.head / self.queries.at.group_heads()
-    }
-
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     fn out(&self, token: usize) -> &mut [f32] {
@@ -76,7 +76,7 @@ impl Queries<'_> {
 impl Kernel for Queries<'_> {
     fn reference(self) {
         let slots = self.queries.slots;
-        let row = self.slot_row();
+        let row = self.rows.slot_row();
         let [keys, values] = [slots.keys, slots.values].map(|v| of_slots(v, row, slots.filled));
         let positions = &slots.positions.row::<i32>(row)[..slots.filled];
         for token in 0..self.tokens {
@@ -92,7 +92,7 @@ impl Kernel for Queries<'_> {
     #[inline(always)]
     fn simd<L: Lanes>(mut self, lanes: L) {
         let (slots, dim) = (self.queries.slots, self.queries.at.dim);
-        let (row, filled) = (self.slot_row(), slots.filled);
+        let (row, filled) = (self.rows.slot_row(), slots.filled);
         let [keys, values] = [slots.keys, slots.values].map(|view| of_slots(view, row, filled));
         let positions = &slots.positions.row::<i32>(row)[..filled];
         let scores = &mut std::mem::take(&mut self.scratch)[..self.tokens * filled];

@@ -40,10 +40,6 @@ struct Queries<'a> {
 }
 
 impl Queries<'_> {
-    fn slot_row(&self) -> usize {
-        self.rows.seq * self.queries.at.kv_heads + self.rows.head / self.queries.at.group_heads()
-    }
-
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     fn d_query(&self, token: usize) -> &mut [f32] {
@@ -55,7 +51,7 @@ impl Queries<'_> {
 impl Kernel for Queries<'_> {
     fn reference(self) {
         let slots = self.queries.slots;
-        let (row, scale) = (self.slot_row(), self.queries.scale);
+        let (row, scale) = (self.rows.slot_row(), self.queries.scale);
         let [keys, values] = [slots.keys, slots.values].map(|v| of_slots(v, row, slots.filled));
         let positions = &slots.positions.row::<i32>(row)[..slots.filled];
         for token in 0..self.tokens {
@@ -73,7 +69,7 @@ impl Kernel for Queries<'_> {
     #[inline(always)]
     fn simd<L: Lanes>(mut self, lanes: L) {
         let (slots, dim) = (self.queries.slots, self.queries.at.dim);
-        let (row, filled, scale) = (self.slot_row(), slots.filled, self.queries.scale);
+        let (row, filled, scale) = (self.rows.slot_row(), slots.filled, self.queries.scale);
         let [keys, values] = [slots.keys, slots.values].map(|view| of_slots(view, row, filled));
         let positions = &slots.positions.row::<i32>(row)[..filled];
         let scratch = std::mem::take(&mut self.scratch);

@@ -19,6 +19,11 @@ impl HeadRows {
         &view.row(self.at.row(self.seq, self.first + token))[self.at.columns(self.head)]
     }
 
+    /// The row of its slots.
+    pub(super) fn slot_row(&self) -> usize {
+        self.seq * self.at.kv_heads + self.head / self.at.group_heads()
+    }
+
     /// # Safety
     /// Nobody else holds the row's part of this head.
     #[inline(always)]

@@ -15,6 +15,9 @@
 //! positions: i32 `[seqs * kv_heads, slots]`, negative for none · log_sums: f32
 //! `[seqs * row_tokens, heads]`
 //!
+//! With [`Compute::Fast`](crate::Compute::Fast) chunks of some queries round both sides of products
+//! to bf16 ([`rounded`]).
+//!
 //! Roofline: 4 flops per query, slot and number of a head forward, 14 backward (10 and the scores
 //! once more, for those of queries and of slots are summed by different tasks); bound by
 //! multiplication from a few queries on.
@@ -27,6 +30,7 @@ mod head_rows;
 mod limits;
 mod place_rows;
 pub(crate) mod reference;
+mod rounded;
 mod visible;
 mod weight_sums;
 
@@ -41,6 +45,11 @@ use crate::cpu::cpu_ctx::CpuCtx;
 /// `d_query` of the chunk is written, gradients of slots are added to.
 pub(crate) fn attend_gradients(ctx: &CpuCtx, mut args: ReplayGradients<'_>) {
     args.check();
-    d_query::d_query(ctx, &mut args);
-    d_slots::d_slots(ctx, &mut args);
+    if rounded::takes(ctx, &args.queries) {
+        rounded::d_query(ctx, &mut args);
+        rounded::d_slots(ctx, &mut args);
+    } else {
+        d_query::d_query(ctx, &mut args);
+        d_slots::d_slots(ctx, &mut args);
+    }
 }

@@ -20,6 +20,12 @@ impl Visible {
         Visible { oldest, newest }
     }
 
+    /// The oldest and the newest position that is seen, as vectors compare them with others.
+    #[inline(always)]
+    pub(super) fn bounds(self) -> [f32; 2] {
+        [self.oldest as f32, self.newest as f32]
+    }
+
     #[inline(always)]
     pub(super) fn sees(self, position: i32) -> bool {
         (self.oldest <= position) & (position <= self.newest)

@@ -2,8 +2,8 @@
 
 use terrace_device::{View, ViewMut};
 
+use super::Both;
 use super::products::matrix;
-use super::{Both, TOLERANCE};
 use crate::conformance::{Report, SplitMix};
 use crate::linear::backward::reference as products;
 use crate::linear::biased_weight::BiasedWeight;
@@ -70,8 +70,10 @@ impl Case {
                 branch,
                 inner: ViewMut::of(&mut inner, [rows, RANK]),
                 d_inner: ViewMut::of(&mut d_inner, [rows, RANK]),
-                d_a: ViewMut::of(&mut d_a, [RANK, hidden]),
-                d_b: ViewMut::of(&mut d_b, [vocab, RANK]),
+                d_matrices: Some([
+                    ViewMut::of(&mut d_a, [RANK, hidden]),
+                    ViewMut::of(&mut d_b, [vocab, RANK]),
+                ]),
             }),
             targets: View::of(&self.targets, [rows]),
             factors: View::of(&self.factors, [rows]),
@@ -88,7 +90,7 @@ impl Case {
         for ((got, want), name) in arrays.iter().zip(&want).zip(names) {
             // Nothing but cancelled sums is left where the vocabulary is one token.
             let (got, want) = (with_one(got), with_one(want));
-            report.compare("head_loss", format!("{name}, {case}"), TOLERANCE, &got, &want);
+            report.compare("head_loss", format!("{name}, {case}"), both.tolerance(), &got, &want);
         }
     }
 

@@ -8,6 +8,8 @@ mod products;
 mod replay;
 mod rows;
 
+use half::bf16;
+
 use super::{Extent, Report};
 use crate::cpu::cpu_level::CpuLevel;
 use crate::cpu::cpu_options::{Compute, CpuOptions};
@@ -20,7 +22,9 @@ use crate::tune_ops::TuneOps;
 pub fn run_tune(ops: &Ops, seed: u64, extent: Extent) -> Result<Report, Error> {
     let level = Some(CpuLevel::Reference);
     let plain = Ops::cpu(CpuOptions { threads: 1, level, compute: Compute::F32 })?;
-    let both = Both { ops: ops.tuning()?, plain: plain.tuning()? };
+    let tuning = ops.tuning()?;
+    let (compute, plain) = (tuning.compute(), plain.tuning()?);
+    let both = Both { ops: tuning, plain, compute };
     let mut random = SplitMix::new(seed);
     let mut report = Report::new(extent);
     rows::check(&both, &mut random, &mut report);
@@ -34,9 +38,26 @@ pub fn run_tune(ops: &Ops, seed: u64, extent: Extent) -> Result<Report, Error> {
 struct Both<'a> {
     ops: TuneOps<'a>,
     plain: TuneOps<'a>,
+    compute: Compute,
 }
 
 impl Both<'_> {
+    /// Numbers as products with weights take them.
+    fn rounded(&self, numbers: &[f32]) -> Vec<f32> {
+        match self.compute {
+            Compute::F32 => numbers.to_vec(),
+            Compute::Fast => numbers.iter().map(|x| bf16::from_f32(*x).to_f32()).collect(),
+        }
+    }
+
+    /// Of ops whose products round what other products gave.
+    fn tolerance(&self) -> f64 {
+        match self.compute {
+            Compute::F32 => TOLERANCE,
+            Compute::Fast => 2e-2,
+        }
+    }
+
     /// Holds what `f` computes with the one to what it computes with the other; the names tell its
     /// arrays apart.
     fn compare(
@@ -45,12 +66,13 @@ impl Both<'_> {
         op: &'static str,
         case: &str,
         names: &[&str],
+        tolerance: f64,
         f: impl Fn(&TuneOps<'_>) -> Vec<Vec<f32>>,
     ) {
         let (got, want) = (f(&self.ops), f(&self.plain));
         assert_eq!([got.len(), want.len()], [names.len(); 2], "arrays of {op}");
         for ((got, want), name) in got.iter().zip(&want).zip(names) {
-            report.compare(op, format!("{name}, {case}"), TOLERANCE, got, want);
+            report.compare(op, format!("{name}, {case}"), tolerance, got, want);
         }
     }
 }

@@ -17,9 +17,13 @@ use crate::linear::weight_format::WeightFormat;
 pub(super) fn check(both: &Both<'_>, random: &mut SplitMix, report: &mut Report) {
     for format in WeightFormat::ALL {
         for tokens in [1, 5, 33, 70] {
-            through_weight(both, random, report, format, tokens);
+            let rows = 1 + random.below(100);
+            through_weight(both, random, report, format, [tokens, rows]);
         }
     }
+    // More inputs and rows than are multiplied at a time, one way and the other.
+    through_weight(both, random, report, WeightFormat::Q4_1, [270, 4200]);
+    through_weight(both, random, report, WeightFormat::F32, [3, 2049]);
     for rows in [1, 7, 8, 31, 66] {
         for tokens in [1, 4, 31, 65] {
             to_weight(both, random, report, [tokens, rows]);
@@ -37,7 +41,7 @@ fn through_weight(
     random: &mut SplitMix,
     report: &mut Report,
     format: WeightFormat,
-    tokens: usize,
+    [tokens, rows]: [usize; 2],
 ) {
     if report.skips("input_grad") {
         return;
@@ -46,7 +50,6 @@ fn through_weight(
         1 => 1 + random.below(90),
         block => block * (1 + random.below(3)),
     };
-    let rows = 1 + random.below(100);
     let bytes = random.weights(format, rows * columns);
     let row_bytes = bytes.len() / rows;
     let linear = both.ops.place(BiasedWeight { weight: matrix(format, rows, &bytes), bias: None });
@@ -54,15 +57,29 @@ fn through_weight(
     for (bytes, row) in bytes.chunks_exact(row_bytes).zip(weight.chunks_exact_mut(columns)) {
         unpack_row(format, bytes, row);
     }
+    let weight = both.rounded(&weight);
+    let case = format!("{} {rows} x {columns}, {tokens} tokens", format.name());
     let (d_out, before) = (random.numbers(tokens * rows), random.numbers(tokens * columns));
     let (mut got, mut want) = (before.clone(), before);
     let d_x = ViewMut::of(&mut got, [tokens, columns]);
     both.ops.input_gradient(View::of(&d_out, [tokens, rows]), &linear, d_x);
+    let d_out = both.rounded(&d_out);
     for (d_out, d_x) in d_out.chunks_exact(rows).zip(want.chunks_exact_mut(columns)) {
         reference::input_gradient(d_out, &weight, d_x);
     }
-    let case = format!("{} {rows} x {columns}, {tokens} tokens", format.name());
-    report.compare("input_grad", case, TOLERANCE, &got, &want);
+    report.compare("input_grad", case.clone(), TOLERANCE, &got, &want);
+    let (x, mut got) = (random.numbers(tokens * columns), vec![f32::NAN; tokens * rows]);
+    both.ops.project(
+        View::of(&x, [tokens, columns]),
+        &linear,
+        ViewMut::of(&mut got, [tokens, rows]),
+    );
+    let (x, weight) = (both.rounded(&x), weight.chunks_exact(columns));
+    let dot = |x: &[f32], row: &[f32]| {
+        x.iter().zip(row).map(|(x, weight)| f64::from(*x) * f64::from(*weight)).sum::<f64>() as f32
+    };
+    let rows = x.chunks_exact(columns).map(|x| weight.clone().map(move |row| dot(x, row)));
+    report.compare("project", case, TOLERANCE, &got, &rows.flatten().collect::<Vec<_>>());
 }
 
 fn to_weight(
@@ -111,7 +128,7 @@ fn branched(
     let branch = LoraBranch { a: &a, b: &b, scale: 0.7 };
     let names = ["out", "inner", "d_x", "d_a", "d_b", "norms"];
     let case = format!("{rows} x {columns}, rank {rank}, {tokens} tokens");
-    both.compare(report, "lora", &case, &names, |ops| {
+    both.compare(report, "lora", &case, &names, TOLERANCE, |ops| {
         let [mut out, mut norms] = [vec![0.5; tokens * rows], vec![f32::NAN; rows]];
         let [mut inner, mut d_inner] = [(); 2].map(|()| vec![f32::NAN; tokens * rank]);
         let mut d_x = vec![0.25; tokens * columns];

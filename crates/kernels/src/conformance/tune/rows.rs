@@ -43,7 +43,7 @@ fn normed(both: &Both<'_>, random: &mut SplitMix, report: &mut Report, [heads, d
     let (x, d_out, before) = (random.numbers(count), random.numbers(count), random.numbers(count));
     let (weight, weight_before) = (random.numbers(dim), random.numbers(dim));
     let names = ["d_x", "d_weight"];
-    both.compare(report, "norm_grad", &format!("{shape:?}"), &names, |ops| {
+    both.compare(report, "norm_grad", &format!("{shape:?}"), &names, TOLERANCE, |ops| {
         let (mut d_x, mut d_weight) = (before.clone(), weight_before.clone());
         ops.rms_norm_gradients(RmsNormGradients {
             x: View::of(&x, shape),
@@ -97,7 +97,8 @@ fn gated(
         random.numbers(tokens * dim).into_iter().map(|x| 6.0 * x).collect()
     };
     let [gate, up, d_out] = [numbers(random), numbers(random), numbers(random)];
-    both.compare(report, "gate_grad", &format!("{kind:?} {shape:?}"), &["gate", "up"], |ops| {
+    let (case, names) = (format!("{kind:?} {shape:?}"), ["gate", "up"]);
+    both.compare(report, "gate_grad", &case, &names, TOLERANCE, |ops| {
         let (mut d_gate, mut d_up) = (vec![f32::NAN; tokens * dim], vec![f32::NAN; tokens * dim]);
         ops.gate_gradients(GateGradients {
             gate: View::of(&gate, shape),

@@ -37,27 +37,11 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Calls `f` with each tile of rows of the weight, unpacked by `unpack`.
-    #[inline(always)]
-    fn for_tiles(
-        &mut self,
-        unpack: impl Fn(&[u8], &mut [f32]),
-        f: impl Fn(&Self, Range<usize>, &[f32]),
-    ) {
+    /// Rows of the weight that are met at a time.
+    fn tiles(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let (rows, columns) = (self.weight.rows(), self.weight.columns());
-        let scratch = std::mem::take(&mut self.scratch);
         let tile_rows = (TILE_FLOATS / columns.max(1)).clamp(1, 64);
-        for start in (0..rows).step_by(tile_rows) {
-            let tile = start..rows.min(start + tile_rows);
-            match self.weight.rows_in_place(tile.clone()) {
-                Some(weights) => f(self, tile, weights),
-                None => {
-                    let weights = &mut scratch[..tile.len() * columns];
-                    unpack(self.weight.rows_bytes(tile.clone()), weights);
-                    f(self, tile, weights);
-                }
-            }
-        }
+        (0..rows).step_by(tile_rows).map(move |start| start..rows.min(start + tile_rows))
     }
 
     /// The gradient of one of the block's tokens.
@@ -77,31 +61,42 @@ impl Block<'_> {
 impl Kernel for Block<'_> {
     fn reference(mut self) {
         let (format, columns) = (self.weight.format(), self.weight.columns());
-        let unpack = |bytes: &[u8], out: &mut [f32]| unpack::reference::unpack(format, bytes, out);
-        self.for_tiles(unpack, |block, tile, weights| {
+        let scratch = std::mem::take(&mut self.scratch);
+        for tile in self.tiles() {
+            let weights = &mut scratch[..tile.len() * columns];
+            unpack::reference::unpack(format, self.weight.rows_bytes(tile.clone()), weights);
             accumulate_plainly(
-                block.tokens.len(),
+                self.tokens.len(),
                 tile.len(),
-                |token, k| block.d_out(token)[tile.start + k],
+                |token, k| self.d_out(token)[tile.start + k],
                 |k| &weights[k * columns..(k + 1) * columns],
-                |token| block.d_x(token),
+                |token| self.d_x(token),
             );
-        });
+        }
     }
 
+    // No closure of it has instructions of the level: it would be compiled without them.
     #[inline(always)]
     fn simd<L: Lanes>(mut self, lanes: L) {
         let (format, columns) = (self.weight.format(), self.weight.columns());
-        let unpack = |bytes: &[u8], out: &mut [f32]| lanes.unpack(format, bytes, out);
-        self.for_tiles(unpack, |block, tile, weights| {
+        let scratch = std::mem::take(&mut self.scratch);
+        for tile in self.tiles() {
+            let weights = match self.weight.rows_in_place(tile.clone()) {
+                Some(weights) => weights,
+                None => {
+                    let weights = &mut scratch[..tile.len() * columns];
+                    lanes.unpack(format, self.weight.rows_bytes(tile.clone()), weights);
+                    &*weights
+                }
+            };
             accumulate(
                 lanes,
-                block.tokens.len(),
+                self.tokens.len(),
                 tile.len(),
-                |token, k| block.d_out(token)[tile.start + k],
+                |token, k| self.d_out(token)[tile.start + k],
                 |k| &weights[k * columns..(k + 1) * columns],
-                |token| block.d_x(token),
+                |token| self.d_x(token),
             );
-        });
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! What a branch's gradients are made of the output's.
 
-use terrace_device::{SharedRows, View, ViewMut};
+use terrace_device::{View, ViewMut};
 
 use super::branch::LoraBranch;
-use super::reference;
+use super::inner_gradient::inner_gradient;
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::linear::backward::{input_gradient, weight_gradient};
 
@@ -32,14 +32,7 @@ pub(crate) fn lora_gradients(ctx: &CpuCtx, branch: LoraBranch<'_>, args: LoraGra
     branch.check(tokens, columns, rows, d_inner.as_view());
     weight_gradient(ctx, d_out, inner, branch.scale, d_b);
     let b = branch.b.only_matrix().rows_in_place(0..rows).expect("a branch is of f32");
-    {
-        let d_inner = SharedRows::<f32>::new(&mut d_inner);
-        ctx.for_rows(tokens, rows * branch.rank(), &|token| {
-            // SAFETY: each row is one task's.
-            let d_inner = unsafe { d_inner.row_mut(token) };
-            reference::inner_gradient(d_out.row(token), b, branch.scale, d_inner);
-        });
-    }
+    inner_gradient(ctx, d_out, b, branch.scale, d_inner.reborrow());
     let d_inner = d_inner.into_view();
     weight_gradient(ctx, d_inner, x, 1.0, d_a);
     input_gradient(ctx, d_inner, branch.a.only_matrix(), d_x);

@@ -14,7 +14,9 @@ mod apply_branch;
 mod backward;
 mod branch;
 mod dora;
+mod inner_gradient;
 pub(crate) mod reference;
+mod transposed;
 
 pub(crate) use add_branch::add_branch;
 pub(crate) use apply_branch::apply_branch;

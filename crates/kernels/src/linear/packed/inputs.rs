@@ -44,6 +44,11 @@ pub(crate) fn pass_rows(columns: usize) -> usize {
     (tiles / 2 * TILE_ROWS).min(words)
 }
 
+/// Rows that one pass takes where all are prompts'.
+pub(crate) fn prompt_pass_rows(columns: usize) -> usize {
+    ConvertedRows::BYTES / (2 * tiles_numbers(columns)) * TILE_ROWS
+}
+
 pub(crate) fn convert<'m, 'a>(
     memory: &'m mut ConvertedRows,
     ctx: &CpuCtx,

@@ -27,6 +27,7 @@ mod int8_rows;
 mod int8_vectors;
 mod packed_matrix;
 mod packed_weight;
+mod pair_product;
 mod pair_sums;
 mod panel_format;
 mod panel_pair;
@@ -37,8 +38,13 @@ mod tile_products;
 mod unpack_panel;
 
 pub(crate) use finish::Finish;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use finish_rows::AskForOutputs;
+pub(crate) use inputs::{Inputs, PassRows, Wanted, convert, prompt_pass_rows};
 pub(crate) use packed_matrix::PackedMatrix;
 pub(crate) use packed_weight::PackedWeight;
+pub(crate) use pair_product::{CACHED_ROWS, PairRows, Units, multiply_pair, multiply_rows, units};
+pub(crate) use pair_sums::{PairSums, SUM_ROWS};
 pub(crate) use project::{PackedProduct, project};
 
 #[cfg(test)]

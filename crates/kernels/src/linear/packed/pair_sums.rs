@@ -12,6 +12,17 @@ pub(crate) struct PairSums {
 }
 
 impl PairSums {
+    /// A row's products with both panels.
+    #[inline(always)]
+    pub(crate) fn row(&self, row: usize) -> &[f32; 2 * PANEL_ROWS] {
+        &self.rows[row]
+    }
+
+    #[inline(always)]
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [f32; 2 * PANEL_ROWS] {
+        &mut self.rows[row]
+    }
+
     #[inline(always)]
     pub(crate) fn get(&self, row: usize, side: usize) -> &[f32; PANEL_ROWS] {
         &self.rows[row].as_chunks().0[side]

@@ -21,21 +21,13 @@ use super::int8_vectors::Int8Vectors;
 use super::int16_products::Int16Products;
 use super::packed_matrix::PackedKind;
 use super::packed_weight::PackedWeight;
+use super::pair_product::{CACHED_ROWS, PairRows, Units, multiply_pair, units};
 use super::pair_sums::{PairSums, SUM_ROWS};
 use super::panel_pair::{PairedPanel, PanelPair, panel_pair, panel_pairs};
-#[cfg(target_arch = "x86_64")]
-use super::tile_products::CACHED_BLOCKS;
 use super::unpack_panel::UnpackPanel;
 use crate::cpu::cpu_ctx::{CpuCtx, SCRATCH_FLOATS};
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::lanes::{Simd, TileRow, TileUnits, Tiles};
 use crate::linear::row_kinds::{RowKinds, RowList};
-#[cfg(target_arch = "x86_64")]
-use crate::tiles::TILE_NUMBERS;
 use crate::tiles::{TILE_ROWS, tiles_numbers};
-
-/// Rows of prompts whose sums a worker keeps in its cache, until all parts of them are added.
-const CACHED_ROWS: usize = 64;
 
 /// x: f32 `[tokens, columns]` · out: f32 `[tokens, rows of all weights]`, or of one if gated
 pub(crate) struct PackedProduct<'a> {
@@ -63,7 +55,7 @@ pub(crate) fn project(ctx: &CpuCtx, mut product: PackedProduct<'_>) {
         };
         let inputs = convert(&mut memory, ctx, x, rows, wanted);
         ctx.run_workers_with_scratch(panel_pairs(weights, finish), &|scratch, tasks| {
-            let mut units = units(ctx);
+            let mut units = units(ctx.simd);
             for task in tasks {
                 let panel_pair = panel_pair(weights, finish, task);
                 let task = PairTask { ctx, inputs: &inputs, wanted, panel_pair, finish, out: &out };
@@ -72,23 +64,6 @@ pub(crate) fn project(ctx: &CpuCtx, mut product: PackedProduct<'_>) {
         });
     }
 }
-
-/// The matrix units, where there are any.
-#[cfg(target_arch = "x86_64")]
-type Units = Option<TileUnits>;
-#[cfg(not(target_arch = "x86_64"))]
-type Units = ();
-
-#[cfg(target_arch = "x86_64")]
-fn units(ctx: &CpuCtx) -> Units {
-    match ctx.simd {
-        Simd::Amx(amx) => Some(TileUnits::of(amx)),
-        _ => None,
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn units(_ctx: &CpuCtx) -> Units {}
 
 /// What generated rows become.
 fn product_wants(ctx: &CpuCtx, weights: &[PackedWeight]) -> Wanted {
@@ -162,78 +137,7 @@ impl PairTask<'_> {
             None => first,
         };
         let panels = [first, second];
-        match units {
-            #[cfg(target_arch = "x86_64")]
-            Some(units) => self.multiply_by_tiles(units.tiles(TileRow::Bytes64), panels, sums),
-            _ => {
-                let (prompt, sums) = (self.inputs.rows.prompt, &mut sums[0]);
-                for row in (0..prompt.len()).step_by(SUM_ROWS) {
-                    self.multiply_by_vectors(
-                        sums,
-                        self.tiles_from(row),
-                        panels,
-                        prompt.len() - row,
-                    );
-                    self.finish_rows(sums, prompt.part(row, SUM_ROWS));
-                }
-            }
-        }
-    }
-
-    /// The tiles of 32 rows of prompts.
-    fn tiles_from(&self, row: usize) -> [&[bf16]; 2] {
-        [0, 1].map(|i| self.inputs.prompt_tiles(row / TILE_ROWS + i))
-    }
-
-    /// All rows of prompts with both panels · sums: of [`CACHED_ROWS`]
-    #[cfg(target_arch = "x86_64")]
-    fn multiply_by_tiles(&self, units: Tiles<'_>, panels: [&[bf16]; 2], sums: &mut [PairSums]) {
-        let (prompt, numbers) = (self.inputs.rows.prompt, panels[0].len());
-        let segments = (numbers / TILE_NUMBERS).div_ceil(CACHED_BLOCKS);
-        let segment_numbers = (numbers / TILE_NUMBERS).div_ceil(segments) * TILE_NUMBERS;
-        let cached_rows = if segments == 1 { SUM_ROWS } else { CACHED_ROWS };
-        for first in (0..prompt.len()).step_by(cached_rows) {
-            let rows = first..prompt.len().min(first + cached_rows);
-            for segment in (0..numbers).step_by(segment_numbers) {
-                let segment = segment..numbers.min(segment + segment_numbers);
-                let panels = panels.map(|panel| &panel[segment.clone()]);
-                for (row, sums) in rows.clone().step_by(SUM_ROWS).zip(&mut *sums) {
-                    if segment.end == numbers {
-                        self.ask_for_outputs(prompt.part(row, SUM_ROWS));
-                    }
-                    let tiles = self.tiles_from(row);
-                    let tiles = tiles.map(|tiles| tiles.get(segment.clone()).unwrap_or(&[]));
-                    sums.multiply(units, tiles, panels, 0 < segment.start);
-                }
-            }
-            for (row, sums) in rows.step_by(SUM_ROWS).zip(&*sums) {
-                self.finish_rows(sums, prompt.part(row, SUM_ROWS));
-            }
-        }
-    }
-
-    /// Up to 32 rows of prompts with both panels.
-    fn multiply_by_vectors(
-        &self,
-        sums: &mut PairSums,
-        groups: [&[bf16]; 2],
-        panels: [&[bf16]; 2],
-        rows: usize,
-    ) {
-        for (side, panel) in panels.into_iter().enumerate() {
-            for (group, tiles) in groups.into_iter().enumerate() {
-                let before = group * TILE_ROWS;
-                if rows <= before {
-                    break;
-                }
-                self.ctx.simd.run_panels(Bf16Products {
-                    rows: (rows - before).min(TILE_ROWS),
-                    tiles,
-                    panel,
-                    write: |row, products: &[f32; 16]| sums.set(before + row, side, products),
-                });
-            }
-        }
+        multiply_pair(self.ctx.simd, units, panels, &PromptRows { task: self }, sums);
     }
 
     /// Some generated rows, at most [`SUM_ROWS`].
@@ -320,18 +224,39 @@ impl PairTask<'_> {
         }
     }
 
-    /// Memory that [`finish_rows`](Self::finish_rows) will write arrives during the products.
-    #[cfg(target_arch = "x86_64")]
-    fn ask_for_outputs(&self, rows: RowList<'_>) {
-        self.ctx.simd.run(AskForOutputs {
-            columns: self.panel_pair.out_columns(),
-            rows,
-            out: self.out,
-        });
-    }
-
     fn finish_rows(&self, sums: &PairSums, rows: RowList<'_>) {
         let (panel_pair, finish, out) = (self.panel_pair, self.finish, self.out);
         self.ctx.simd.run(FinishRows { sums, panel_pair, finish, rows, out });
+    }
+}
+
+/// Rows of prompts on their way through a pair.
+struct PromptRows<'t, 'a> {
+    task: &'t PairTask<'a>,
+}
+
+impl PromptRows<'_, '_> {
+    fn part(&self, first: usize, count: usize) -> RowList<'_> {
+        self.task.inputs.rows.prompt.part(first, count)
+    }
+}
+
+impl<'t> PairRows<'t> for PromptRows<'t, '_> {
+    fn count(&self) -> usize {
+        self.task.inputs.rows.prompt.len()
+    }
+
+    fn tiles(&self, group: usize) -> &'t [bf16] {
+        self.task.inputs.prompt_tiles(group)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn ask_for_outputs(&self, first: usize, count: usize) {
+        let (columns, rows) = (self.task.panel_pair.out_columns(), self.part(first, count));
+        self.task.ctx.simd.run(AskForOutputs { columns, rows, out: self.task.out });
+    }
+
+    fn finish(&self, first: usize, count: usize, sums: &PairSums) {
+        self.task.finish_rows(sums, self.part(first, count));
     }
 }

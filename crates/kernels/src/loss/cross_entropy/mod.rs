@@ -19,10 +19,10 @@ use terrace_device::{View, ViewMut};
 
 use self::block::{Found, note_block, to_gradient};
 use crate::cpu::cpu_ctx::CpuCtx;
-use crate::linear::backward::{input_gradient, weight_gradient};
+use crate::linear::backward::weight_gradient;
+use crate::linear::in_training::{input_gradient, project};
 use crate::linear::linear::Linear;
 use crate::linear::lora::{self, LoraBranch, LoraGradients};
-use crate::linear::matmul::project_stacked;
 
 /// Gradients are added to; `None` where nobody asks for them. A branch has them only with `d_x`.
 pub struct HeadLossArgs<'a> {
@@ -47,10 +47,8 @@ pub struct HeadLora<'a> {
     /// f32 `[rows, rank]`, as `d_inner`.
     pub inner: ViewMut<'a>,
     pub d_inner: ViewMut<'a>,
-    /// f32 `[rank, hidden]`
-    pub d_a: ViewMut<'a>,
-    /// f32 `[vocab, rank]`
-    pub d_b: ViewMut<'a>,
+    /// Of the branch's two matrices: f32 `[rank, hidden]` and `[vocab, rank]`.
+    pub d_matrices: Option<[ViewMut<'a>; 2]>,
 }
 
 pub(crate) fn head_loss(ctx: &CpuCtx, args: HeadLossArgs<'_>) {
@@ -73,7 +71,7 @@ pub(crate) fn head_loss(ctx: &CpuCtx, args: HeadLossArgs<'_>) {
         note_block(ctx, part.as_view(), &ids, targets, found.reborrow());
     }
     Found::losses(found.as_view(), targets, losses);
-    if d_x.is_none() && d_head.is_none() && lora.is_none() {
+    if d_x.is_none() && d_head.is_none() {
         return;
     }
     for ids in blocks() {
@@ -86,7 +84,7 @@ pub(crate) fn head_loss(ctx: &CpuCtx, args: HeadLossArgs<'_>) {
             weight_gradient(ctx, d_logits, x, 1.0, d_head.reborrow().rows(ids.clone()));
         }
         if let Some(d_x) = &mut d_x {
-            input_gradient(ctx, d_logits, weights.only_matrix(), d_x.reborrow());
+            input_gradient(ctx, d_logits, &weights, d_x.reborrow());
             if let Some(lora) = &mut lora {
                 lora.add_gradients(ctx, x, d_logits, &ids, d_x.reborrow());
             }
@@ -103,7 +101,7 @@ fn compute_logits(
     ids: &Range<usize>,
     mut logits: ViewMut<'_>,
 ) {
-    project_stacked(ctx, x, weights.storage().weights(), logits.reborrow());
+    project(ctx, x, weights, logits.reborrow());
     if let Some(lora) = lora {
         let b = lora.branch.b.part(ids.clone());
         let branch = LoraBranch { b: &b, ..lora.branch };
@@ -122,14 +120,15 @@ impl HeadLora<'_> {
     ) {
         let b = self.branch.b.part(ids.clone());
         let branch = LoraBranch { b: &b, ..self.branch };
+        let Some([d_a, d_b]) = &mut self.d_matrices else { return };
         let args = LoraGradients {
             x,
             inner: self.inner.as_view(),
             d_out,
             d_inner: self.d_inner.reborrow(),
             d_x,
-            d_a: self.d_a.reborrow(),
-            d_b: self.d_b.reborrow().rows(ids.clone()),
+            d_a: d_a.reborrow(),
+            d_b: d_b.reborrow().rows(ids.clone()),
         };
         lora::lora_gradients(ctx, branch, args);
     }

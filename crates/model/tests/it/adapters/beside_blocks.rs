@@ -10,8 +10,9 @@ const KINDS: [LoraKind; 3] = [LoraKind::Default, LoraKind::RmsNorm, LoraKind::Do
 
 /// Of the largest logit: f32 sums in another order.
 const TOLERANCE: f32 = 2e-5;
-/// Rounding to bf16 and f16 where those are the weights' own formats.
-const PLAIN_TOLERANCE: f32 = 2e-2;
+/// A weight that its branch was added to is rounded to its own format once more.
+const F16_TOLERANCE: f32 = 1e-2;
+const BF16_TOLERANCE: f32 = 5e-2;
 
 fn largest_difference(found: &[f32], wanted: &[f32]) -> f32 {
     let largest = wanted.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
@@ -35,12 +36,14 @@ fn a_model_of_each_format_runs_as_its_f32_twin() {
                 [&packed, &twin].map(|model| logits_of(model, Some(&adapter), &ops));
             let case = format!("{} {kind:?}", format.name());
             let tolerance = match format {
-                WeightFormat::F16 | WeightFormat::Bf16 => PLAIN_TOLERANCE,
+                WeightFormat::F16 => F16_TOLERANCE,
+                WeightFormat::Bf16 => BF16_TOLERANCE,
                 _ => TOLERANCE,
             };
             let off = largest_difference(&found, &wanted);
             assert!(off < tolerance, "{case}: {off}");
-            assert!(0.05 < largest_difference(&wanted, &plain), "{case} changes nothing");
+            let change = largest_difference(&wanted, &plain);
+            assert!(0.01 < change, "{case} changes next to nothing: {change}");
         }
     }
 }

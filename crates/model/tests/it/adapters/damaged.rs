@@ -33,7 +33,10 @@ impl Files {
             (name, (tensor.shape().to_vec(), numbers.collect()))
         });
         let tensors = tensors.collect();
-        Files { config: serde_json::from_slice(&read("adapter_config.json")).unwrap(), tensors }
+        Files {
+            config: serde_json::from_slice(&read("adapter_config.json")).expect("JSON"),
+            tensors,
+        }
     }
 
     fn write(&self, folder: &Path) {

@@ -31,6 +31,7 @@ mod step_roofline;
 mod streamed_output;
 mod tiers;
 mod transfer;
+mod tune;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -44,6 +45,7 @@ use self::ps::PsArgs;
 use self::serve::ServeBenchArgs;
 use self::tiers::TiersArgs;
 use self::transfer::TransferArgs;
+use self::tune::TuneArgs;
 
 /// Measure speed on this machine.
 #[derive(Args, Debug)]
@@ -63,6 +65,7 @@ enum Bench {
     Ctr(Box<CtrArgs>),
     Infer(Box<InferArgs>),
     Ps(Box<PsArgs>),
+    Tune(Box<TuneArgs>),
 }
 
 pub fn run(args: &BenchArgs) -> Result<()> {
@@ -76,5 +79,6 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         Bench::Ctr(args) => ctr::run(args),
         Bench::Infer(args) => infer::run(args),
         Bench::Ps(args) => ps::run(args),
+        Bench::Tune(args) => tune::run(args),
     }
 }

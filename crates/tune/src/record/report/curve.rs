@@ -56,7 +56,7 @@ pub fn smoothed(points: &[Point], window: f64) -> Vec<Point> {
     smooth.collect()
 }
 
-/// As many points as can be told apart, of points that go from the left to the right: of each unit
+/// As many points as can be seen apart, of points that go from the left to the right: of each unit
 /// of the horizontal axis the first, the lowest, the highest and the last.
 pub fn thinned(points: &[Point]) -> Vec<Point> {
     let mut kept = Vec::new();

@@ -1,0 +1,223 @@
+//! `terrace bench tune`: how fast a language model learns with a KV cache policy in place.
+
+mod batch_shape;
+mod measured_training;
+mod report;
+mod step_flops;
+
+use std::thread::available_parallelism;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use terrace_cache::policy::{Policies, SlotFormat};
+use terrace_kernels::{Compute, CpuOptions, OpClock, Ops};
+use terrace_model::{AttentionSpec, DecoderSpec};
+use terrace_tune::{
+    CellLength, GradientOptions, LatticeOptions, LoraKind, LoraOptions, LoraTargets, LossMean,
+    Rounding, Training,
+};
+
+use self::batch_shape::BatchShape;
+use self::measured_training::{MeasuredTraining, TrainingSetup};
+use self::report::{StepRow, TuneReport};
+use self::step_flops::step_flops;
+use crate::commands::print_report::print_report;
+use crate::open_model;
+use crate::options::{KvCacheOptions, at_least_one, start_quiet_log};
+
+/// Measure how fast a language model learns on this machine, through a KV cache policy.
+///
+/// A step is a batch of random tokens that all have targets: a forward pass in which the policy
+/// decides, the loss, the backward pass through what was kept, and a step of AdamW. Timed is all of
+/// it; --steps are counted, after one that is not.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Reading the table:
+  tok/s      tokens of the batch by the time of a step: best (median, least)
+  forward    of the best step, as the lines below it: layers with the policy
+  head       final norm, logits, loss, and their gradients
+  backward   layers once more as the log has it, and their gradients
+  roofline   the operations of a step that computes nothing twice at --tflops
+
+Examples:
+  terrace bench tune
+  terrace bench tune --tokens 8192 --kv-cache.name h2o-default --kv-cache.cache-length 2048
+  terrace bench tune --precision f32 --full --steps 5 --json")]
+pub struct TuneArgs {
+    /// The model: a GGUF file, a folder in Hugging Face's layout, or a name that `terrace pull`
+    /// knows.
+    #[arg(short, long, value_name = "PATH_OR_NAME", default_value = "smollm2-135m-instruct")]
+    model: String,
+
+    /// Tokens of each sequence.
+    #[arg(long, value_name = "TOKENS", default_value_t = 2048,
+          value_parser = at_least_one::<usize>)]
+    tokens: usize,
+
+    /// Sequences of a batch.
+    #[arg(long, value_name = "SEQUENCES", default_value_t = 1,
+          value_parser = at_least_one::<usize>)]
+    batch: usize,
+
+    /// Rank of the branches beside queries and values (LoRA), which are trained.
+    #[arg(long, value_name = "RANK", default_value_t = 8, value_parser = at_least_one::<usize>)]
+    lora_rank: usize,
+
+    /// Train all weights instead of branches.
+    #[arg(long, conflicts_with = "lora_rank")]
+    full: bool,
+
+    /// bf16: both sides of products are rounded to it, sums and all else are f32; or all in f32.
+    #[arg(long, value_name = "TYPE", default_value = "bf16")]
+    precision: TunePrecision,
+
+    /// Layers that are run forward and backward at a time: more take memory, fewer are run more
+    /// often.
+    #[arg(long, value_name = "LAYERS", default_value_t = 1, value_parser = at_least_one::<usize>)]
+    layers_per_cell: usize,
+
+    /// Tokens that are run forward and backward at a time, by the slots of the longest cache.
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
+    chunks_per_cell_multiplier: f64,
+
+    /// Worker threads. Left out: one for each processor.
+    #[arg(long, value_name = "COUNT", value_parser = at_least_one::<usize>)]
+    threads: Option<usize>,
+
+    /// TFLOP/s of the processor's products, for the roofline.
+    #[arg(long, value_name = "TFLOP/S")]
+    tflops: Option<f64>,
+
+    /// Steps that are counted.
+    #[arg(long, value_name = "STEPS", default_value_t = 3, value_parser = at_least_one::<usize>)]
+    steps: usize,
+
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    kv_cache: KvCacheOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TunePrecision {
+    F32,
+    Bf16,
+}
+
+impl TunePrecision {
+    fn name(self) -> &'static str {
+        match self {
+            TunePrecision::F32 => "f32",
+            TunePrecision::Bf16 => "bf16",
+        }
+    }
+
+    fn compute(self) -> Compute {
+        match self {
+            TunePrecision::F32 => Compute::F32,
+            TunePrecision::Bf16 => Compute::Fast,
+        }
+    }
+}
+
+/// Where nobody says.
+const CHUNK_SIZE: usize = 1024;
+
+pub fn run(args: &TuneArgs) -> Result<()> {
+    start_quiet_log();
+    print_report(&measure(args)?, args.json)
+}
+
+fn measure(args: &TuneArgs) -> Result<TuneReport> {
+    if args.tflops.is_some_and(|tflops| tflops.is_nan() || tflops <= 0.0) {
+        bail!("--tflops must be above 0");
+    }
+    // Wrong options are reported before a model is fetched.
+    let requested = args.kv_cache.own_cache()?;
+    let model = open_model::load(&args.model, None, None)?;
+    let (spec, tokens) = (&model.spec, args.tokens);
+    if spec.context_tokens < tokens {
+        bail!("--tokens {tokens}: the context of {} holds {}", model.name, spec.context_tokens);
+    }
+    let policies = Policies::built_in();
+    let cache = requested.spec(tokens, CHUNK_SIZE.min(tokens), &policies, &head_dims(spec))?;
+    let threads = args.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+    let compute = args.precision.compute();
+    let ops = Ops::cpu(CpuOptions { threads, level: None, compute })?;
+    let clock = OpClock::default();
+    let ops = ops.tuning()?.timed(&clock);
+    let flops = step_flops(&model.spec, &model.tensors, &cache, args.shape(), args.full);
+    let setup = TrainingSetup {
+        ops,
+        clock: &clock,
+        spec,
+        cache: &cache,
+        options: args.gradient_options(),
+        shape: args.shape(),
+    };
+    let mut training = MeasuredTraining::new(setup, &model.tensors, args.training())?;
+    training.step()?;
+    let steps = (0..args.steps).map(|_| training.step()).collect::<Result<Vec<StepRow>>>()?;
+    Ok(TuneReport::new(report::Measured {
+        model: model.name.clone(),
+        device: format!("cpu, {threads} threads"),
+        precision: args.precision.name(),
+        cache: cache.name(),
+        cache_lengths: cache.lengths().to_vec(),
+        shape: args.shape(),
+        trained: training.trained_numbers(),
+        lora_rank: (!args.full).then_some(args.lora_rank),
+        roofline_s: args.tflops.map(|tflops| flops / tflops * 1e-12),
+        flops,
+        steps,
+    }))
+}
+
+impl TuneArgs {
+    fn shape(&self) -> BatchShape {
+        [self.batch, self.tokens]
+    }
+
+    fn training(&self) -> Training {
+        if self.full {
+            return Training::Full;
+        }
+        Training::Lora(LoraOptions {
+            rank: self.lora_rank,
+            alpha: 2.0 * self.lora_rank as f32,
+            kind: LoraKind::Default,
+            targets: LoraTargets::QUERY_VALUE,
+            seed: 1,
+        })
+    }
+
+    fn gradient_options(&self) -> GradientOptions {
+        GradientOptions {
+            loss_mean: LossMean::Targets,
+            rounding: Rounding::EachRow,
+            lattice: LatticeOptions {
+                layers_per_cell: self.layers_per_cell,
+                cell_length: CellLength::Slots { multiplier: self.chunks_per_cell_multiplier },
+                single_tokens_for_targets: false,
+                chunk_seed: 0,
+            },
+            layer_checkpoints: SlotFormat::Plain,
+            kv_checkpoints: SlotFormat::Plain,
+            // 16 MiB, which stay in cache.
+            logits_most: 1 << 22,
+        }
+    }
+}
+
+/// Of keys and of values, in each layer.
+fn head_dims(spec: &DecoderSpec) -> Vec<[usize; 2]> {
+    let dims = spec.layers.iter().map(|layer| {
+        let AttentionSpec::GroupedQuery(attention) = &layer.attention;
+        [attention.head_dim; 2]
+    });
+    dims.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! `precision`: in which numbers a model computes and learns.
+
+use clap::ValueEnum;
+use terrace_kernels::Compute;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Precision {
+    /// Everything in 32 bits.
+    #[value(name = "32-true")]
+    F32,
+    /// Products round both sides to bfloat16; what is trained is kept in 32 bits.
+    #[value(name = "bf16-mixed")]
+    Bf16Mixed,
+    /// What is trained is bfloat16 as well: small steps are lost.
+    #[value(name = "bf16-true")]
+    Bf16True,
+}
+
+impl Precision {
+    pub fn compute(self) -> Compute {
+        match self {
+            Precision::F32 => Compute::F32,
+            Precision::Bf16Mixed | Precision::Bf16True => Compute::Fast,
+        }
+    }
+
+    pub fn rounds_weights(self) -> bool {
+        self == Precision::Bf16True
+    }
+}

@@ -1,0 +1,282 @@
+//! `terrace finetune_long_lora` and its kin from the outside: the document's commands, what they
+//! leave behind, and runs that were killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::TempDir;
+use terrace_testkit::{Rng, TinyModel};
+
+/// A tiny model, data for it, and a folder for what runs leave.
+struct World {
+    model: TinyModel,
+    folder: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let world =
+            World { model: TinyModel::new(), folder: tempfile::tempdir().expect("a folder") };
+        let lines: String = (0..30).map(|i| format!("{}\n", line(i))).collect();
+        fs::write(world.notes(), lines).expect("writable");
+        world
+    }
+
+    fn notes(&self) -> PathBuf {
+        self.path("notes.jsonl")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, mode: &str, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+        command.env("XDG_CACHE_HOME", self.folder.path());
+        command.arg(mode).arg(self.model.path()).args(arguments.split_whitespace());
+        command
+    }
+
+    /// Of notes, in 32 bits, with a cache that evicts.
+    fn tune(&self, mode: &str, out: &str, arguments: &str) -> Command {
+        let (notes, out) = (self.notes(), self.path(out));
+        let data = format!("--data JsonLines --data.path {}", notes.display());
+        let cache =
+            "--kv_cache.name h2o-default --kv_cache.cache_length 24 --kv_cache.chunk_size 8";
+        let rest = format!("--precision 32-true --out_dir {} {arguments}", out.display());
+        self.command(mode, &format!("{data} {cache} {rest}"))
+    }
+}
+
+fn line(number: usize) -> String {
+    let mut rng = Rng::new(number as u64);
+    let count = 3 + rng.below(3);
+    let words: Vec<String> = (0..count).map(|_| format!("w{}", rng.below(90))).collect();
+    json!({ "prompt": format!("say {}: ", words.join(" ")), "completion": words[0] }).to_string()
+}
+
+#[track_caller]
+fn done(command: &mut Command) -> String {
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[track_caller]
+fn refused(command: &mut Command) -> String {
+    let Output { status, stderr, .. } = command.output().expect("it starts");
+    let error = String::from_utf8_lossy(&stderr).into_owned();
+    assert!(matches!(status.code(), Some(1 | 2)), "{status}: {error}");
+    assert!(!error.contains("panicked"), "{error}");
+    error
+}
+
+/// Columns of a run's log that do not depend on the machine.
+fn learnt(out: &Path) -> Vec<String> {
+    let text = fs::read_to_string(out.join("metrics.csv")).expect("a log");
+    text.lines().map(|line| line.split(',').take(6).collect::<Vec<_>>().join(",")).collect()
+}
+
+fn file(folder: &Path, name: &str) -> Vec<u8> {
+    let path = folder.join(name);
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A few cases as LongBench V2 lays them out, where its data are looked for.
+fn write_long_bench(world: &World, cases: usize) {
+    let case = |number: usize| {
+        json!({
+            "_id": format!("{number:024}"),
+            "domain": "Notes",
+            "sub_domain": "Short",
+            "difficulty": "easy",
+            "length": "short",
+            "question": "Which letter is meant?",
+            "choice_A": "the first",
+            "choice_B": "the second",
+            "choice_C": "the third",
+            "choice_D": "the last",
+            "answer": (b'A' + number as u8 % 4) as char,
+            "context": "abcd".repeat(1 + number % 3),
+        })
+    };
+    let cases: Vec<_> = (0..cases).map(case).collect();
+    let folder = world.path("terrace/data/LongBench-v2");
+    fs::create_dir_all(&folder).expect("writable");
+    fs::write(folder.join("data.json"), json!(cases).to_string()).expect("writable");
+}
+
+/// What keys_values' document tells to type after the model, on one device and on eight.
+const LONG_BENCH: [&str; 2] = [
+    "--data LongBenchV2 --data.max_seq_length 100000 --data.metadata_dir OUT/data --head_model \
+     seq_classification_on_logits --precision bf16-true --verbose some --kv_cache.name h2o-default \
+     --kv_cache.cache_length 16384 --kv_cache.chunk_size 1024 --train.save_interval 10 \
+     --train.micro_batch_size 4 --train.global_batch_size 4 --eval.interval 10",
+    "--devices 8 --data LongBenchV2 --data.max_seq_length 100000 --data.metadata_dir OUT/data \
+     --head_model seq_classification_on_logits --precision bf16-true --verbose some \
+     --kv_cache.name h2o-default --kv_cache.cache_length 16384 --kv_cache.chunk_size 1024 \
+     --train.save_interval 10 --train.micro_batch_size 4 --train.global_batch_size 32 \
+     --eval.interval 10",
+];
+
+#[test]
+fn commands_of_the_document_run_as_printed() {
+    let world = World::new();
+    write_long_bench(&world, 36);
+    for (command, steps) in LONG_BENCH.into_iter().zip([40, 5]) {
+        let out = world.path(&format!("longcontext_lora_{steps}"));
+        let out_dir = out.display().to_string();
+        let arguments = format!("--out_dir OUT {command}").replace("OUT", &out_dir);
+        let printed = done(&mut world.command("finetune_long_lora", &arguments));
+        assert!(printed.contains(&format!("{steps} steps")), "{printed}");
+        assert!(printed.contains("validation loss"), "{printed}");
+        assert_eq!(learnt(&out).len(), 1 + steps);
+        assert!(!file(&out, "final/adapter_model.safetensors").is_empty());
+        assert_eq!(out.join("step-00000010").exists(), 10 <= steps);
+        let lengths = fs::read_dir(out.join("data")).expect("lengths are kept").count();
+        assert_eq!(lengths, 1);
+        let report = String::from_utf8(file(&out, "report.html")).expect("text");
+        assert!(report.contains("kv-cache.cache-length"), "the report has the settings");
+    }
+}
+
+#[test]
+fn what_is_tuned_is_served() {
+    let world = World::new();
+    let say = |model: &Path, adapter: Option<&Path>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+        command.args(["generate", "--token-ids", "--max-new-tokens", "8", "--dtype", "fp32"]);
+        command.arg("--model").arg(model).arg("say w1 w2: ");
+        command.args(adapter.map(|folder| format!("--adapter={}", folder.display())));
+        done(&mut command)
+    };
+    let base = say(&world.model.path(), None);
+    let rate = "--train.epochs 1 --optimizer.learning_rate 0.02 --train.lr_warmup_steps 0";
+    done(&mut world.tune("finetune_offload_lora", "lora", &format!("{rate} --device 0")));
+    done(&mut world.tune("finetune_offload_full", "full", &format!("{rate} --device 0")));
+    let (lora, full) = (world.path("lora/final"), world.path("full/final"));
+    assert_ne!(say(&world.model.path(), Some(&lora)), base);
+    assert_ne!(say(&full, None), base);
+    // On one device the other modes are the same.
+    done(&mut world.tune("finetune_long_lora", "long_lora", rate));
+    done(&mut world.tune("finetune_long_full", "long_full", rate));
+    for (a, b, name) in [
+        ("lora", "long_lora", "adapter_model.safetensors"),
+        ("full", "long_full", "model.safetensors"),
+    ] {
+        let [a, b] = [a, b].map(|out| file(&world.path(out).join("final"), name));
+        assert!(a == b, "{name} depends on the mode");
+    }
+}
+
+const KILLED: &str = "--train.epochs 2 --train.save_interval 1 --eval.interval 4 \
+                      --train.micro_batch_size 2 --threads 1";
+
+#[test]
+fn runs_that_are_killed_go_on_as_if_they_had_not_been() {
+    let world = World::new();
+    done(&mut world.tune("finetune_long_lora", "whole", KILLED));
+    let out = world.path("killed");
+    let states = out.join("training_state");
+    let mut rng = Rng::new(5);
+    let mut kills = 0;
+    loop {
+        let arguments = format!("{KILLED} --resume auto --verbose none");
+        let mut command = world.tune("finetune_long_lora", "killed", &arguments);
+        let before = newest(&states);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        // Sooner or later after another state: during a step, or while something is saved.
+        while child.try_wait().expect("a child").is_none() && newest(&states) == before {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if kills < 8 {
+            std::thread::sleep(Duration::from_micros(rng.below(60_000) as u64));
+            kills += usize::from(child.try_wait().expect("a child").is_none());
+            child.kill().expect("it is ours");
+        }
+        let output = child.wait_with_output().expect("it ends");
+        if output.status.success() {
+            break;
+        }
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), None, "{error}");
+    }
+    assert!(3 < kills, "it was killed {kills} times");
+    assert_eq!(learnt(&out), learnt(&world.path("whole")));
+    for name in ["final/adapter_model.safetensors", "best/adapter_model.safetensors"] {
+        assert!(file(&out, name) == file(&world.path("whole"), name), "{name}");
+    }
+    let left = fs::read_dir(&out).expect("a folder").map(|it| it.expect("an entry").file_name());
+    let hidden: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with('.')).collect();
+    assert!(hidden.is_empty(), "{hidden:?} were left");
+}
+
+fn newest(states: &Path) -> Option<String> {
+    let entries = fs::read_dir(states).ok()?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.starts_with("state-")).max()
+}
+
+#[test]
+fn what_cannot_be_tuned_is_refused_with_the_reason() {
+    let world = World::new();
+    let refusal =
+        |arguments: &str| refused(&mut world.tune("finetune_long_lora", "out", arguments));
+    for (arguments, want) in [
+        ("--train.global_batch_size 3", "a multiple of train.micro_batch_size, 2"),
+        ("--lora.dropout 0.1", "leave it at 0"),
+        ("--logger_name wandb", "wandb"),
+        ("--access_token x", "HF_TOKEN"),
+        ("--resume true", "has no state to go on from"),
+        ("--grad.layercp_pin_memory True", "no memory has to be pinned"),
+        ("--head_model seq_classification", "has no \"label\""),
+        ("--optimizer Lion", "Lion"),
+    ] {
+        let error = refusal(arguments);
+        assert!(error.contains(want), "{arguments}: {error}");
+    }
+    let gone = world.path("out");
+    assert!(!gone.join("metrics.csv").exists(), "nothing has begun");
+
+    let mut lines = fs::read_to_string(world.notes()).expect("text");
+    lines.insert_str(lines.find('\n').expect("lines") + 1, "{\"prompt\": \n");
+    fs::write(world.notes(), lines).expect("writable");
+    let error = refusal("");
+    assert!(error.contains("line 2") && error.contains("notes.jsonl"), "{error}");
+}
+
+#[test]
+fn a_dry_run_tells_and_leaves_nothing() {
+    let world = World::new();
+    let printed = done(&mut world.tune("finetune_long_full", "out", "--dry-run"));
+    for part in ["27 cases train, 3 validate", "layers' inputs", "together"] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    assert!(!world.path("out").exists());
+}
+
+#[test]
+fn states_that_are_damaged_are_named() {
+    let world = World::new();
+    let short = "--train.max_steps 2 --train.save_interval 1";
+    done(&mut world.tune("finetune_long_lora", "out", short));
+    let again = refused(&mut world.tune("finetune_long_lora", "out", short));
+    assert!(again.contains("has a run already, saved after step 2"), "{again}");
+    let other = format!("{short} --lora.r 4 --resume true");
+    let other = refused(&mut world.tune("finetune_long_lora", "out", &other));
+    assert!(other.contains("lora.r 8, and has 4 now"), "{other}");
+    let folder = world.path("out/training_state");
+    for state in fs::read_dir(&folder).expect("states") {
+        let path = state.expect("an entry").path();
+        let mut bytes = fs::read(&path).expect("a state");
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(&path, bytes).expect("writable");
+    }
+    let error =
+        refused(&mut world.tune("finetune_long_lora", "out", &format!("{short} --resume true")));
+    assert!(error.contains("state-00000002.safetensors"), "{error}");
+}

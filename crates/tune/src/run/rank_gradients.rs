@@ -1,0 +1,104 @@
+//! Micro-batches shared out among ranks, each with its own threads and gradients.
+//!
+//! What comes of it does not depend on how many ranks there are, but for the order in which
+//! numbers are added: each rank adds up its micro-batches, and ranks are added up in their order.
+
+use std::thread;
+
+use terrace_cache::policy::KvCacheSpec;
+use terrace_kernels::{Ops, TuneOps};
+use terrace_model::DecoderSpec;
+
+use crate::data::CaseBatch;
+use crate::error::Error;
+use crate::gradient_options::GradientOptions;
+use crate::gradient_pass::GradientPass;
+use crate::model::{Gradients, TunedModel};
+
+/// What all passes of a run have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Passes<'a> {
+    pub model: &'a TunedModel,
+    pub spec: &'a DecoderSpec,
+    pub cache: &'a KvCacheSpec,
+    pub options: &'a GradientOptions,
+    pub yarn_rope: bool,
+}
+
+/// The mean of a step's micro-batches.
+pub(crate) struct StepLoss {
+    pub loss: f64,
+    pub tokens: u64,
+}
+
+/// A micro-batch, and the seed of its chunks' lengths.
+pub(crate) type SeededBatch = (CaseBatch, u64);
+
+impl Passes<'_> {
+    /// Writes the mean gradient to the first rank's. `ranks`: as many as gradients.
+    pub fn step(
+        &self,
+        ranks: &[Ops],
+        gradients: &mut [Gradients],
+        batches: &[SeededBatch],
+    ) -> Result<StepLoss, Error> {
+        let share = 1.0 / batches.len() as f32;
+        let losses = thread::scope(|scope| {
+            let each = ranks.iter().zip(&mut *gradients).enumerate();
+            let spawned: Vec<_> = each
+                .map(|(rank, (ops, gradients))| {
+                    let own = batches.iter().skip(rank).step_by(ranks.len());
+                    scope.spawn(move || self.rank(ops, gradients, own))
+                })
+                .collect();
+            let joined = spawned.into_iter().map(|rank| rank.join().expect("a rank never panics"));
+            joined.collect::<Result<Vec<f64>, Error>>()
+        })?;
+        let (first, others) = gradients.split_first_mut().expect("there is a rank");
+        for other in others {
+            first.add(other);
+        }
+        first.scale(share);
+        let tokens = batches.iter().map(|(batch, _)| batch.ids.len() as u64).sum();
+        Ok(StepLoss { loss: losses.iter().sum::<f64>() * f64::from(share), tokens })
+    }
+
+    /// The sum of a rank's losses; its gradients are those of their sum.
+    fn rank<'b>(
+        &self,
+        ops: &Ops,
+        gradients: &mut Gradients,
+        batches: impl Iterator<Item = &'b SeededBatch>,
+    ) -> Result<f64, Error> {
+        gradients.clear();
+        let ops = ops.tuning()?;
+        let mut sum = 0.0;
+        for (batch, seed) in batches {
+            sum +=
+                self.with(ops, batch, *seed, |pass| Ok(pass.run(&batch.batch(), gradients)?.loss))?;
+        }
+        Ok(sum)
+    }
+
+    /// Calls `f` with the pass that a batch wants.
+    pub fn with<T>(
+        &self,
+        ops: TuneOps<'_>,
+        batch: &CaseBatch,
+        chunk_seed: u64,
+        f: impl FnOnce(&GradientPass<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let tokens = batch.batch().tokens();
+        let scaled = match self.yarn_rope && self.spec.context_tokens < tokens {
+            true => Some(self.spec.clone().scaled(tokens).ok_or(Error::Unsupported {
+                what: format!("a sequence of {tokens} tokens"),
+                why: "the model's rotation cannot be scaled; give data.max_seq_length",
+            })?),
+            false => None,
+        };
+        let spec = scaled.as_ref().unwrap_or(self.spec);
+        let mut options = *self.options;
+        options.lattice.chunk_seed = chunk_seed;
+        f(&GradientPass { ops, model: self.model, spec, cache: self.cache, options })
+    }
+}

@@ -1,0 +1,277 @@
+//! The loop of a run.
+
+use std::time::{Duration, Instant};
+
+use half::bf16;
+use terrace_kernels::random::SplitMix;
+
+use super::batch_stream::BatchStream;
+use super::memory_peak::memory_peak_bytes;
+use super::progress::Progress;
+use super::rank_gradients::{Passes, SeededBatch};
+use super::run_arrays::{collect_arrays, restore_arrays};
+use super::run_options::TrainOptions;
+use super::save_model::SavedAt;
+use super::trainer::Trainer;
+use super::validation::{Validation, ValidationLoss};
+use crate::data::{BatchOrder, CaseBatch, CaseSource, FirstBatches};
+use crate::error::Error;
+use crate::loss_factors::LossMean;
+use crate::model::Gradients;
+use crate::optimiser::{Optimiser, OptimiserStep, Schedule, clip_gradients};
+use crate::record::{StepRecord, ValidationRecord};
+
+impl Trainer<'_> {
+    /// To the end, from the newest state if `resume` and there is one. Gives how far it came.
+    pub fn run(&mut self, resume: bool) -> Result<Progress, Error> {
+        self.options.check()?;
+        let mut running = Running::new(self)?;
+        if resume {
+            running.resume()?;
+        }
+        running.run()
+    }
+}
+
+/// A run under way.
+pub(super) struct Running<'t, 'a> {
+    trainer: &'t mut Trainer<'a>,
+    progress: Progress,
+    stream: BatchStream,
+    schedule: Schedule,
+    optimiser: Box<dyn Optimiser>,
+    gradients: Vec<Gradients>,
+    validation: Vec<Vec<usize>>,
+    /// The step of the newest state.
+    saved: Option<u64>,
+}
+
+impl<'t, 'a> Running<'t, 'a> {
+    pub fn new(trainer: &'t mut Trainer<'a>) -> Result<Self, Error> {
+        let Trainer { model, options, split, lengths, .. } = &*trainer;
+        let TrainOptions { micro_batch_size, epochs, first_batches, .. } = options.train;
+        let order =
+            BatchOrder::new(&split.train, lengths, micro_batch_size, first_batches, options.seed);
+        let stream = BatchStream::new(order, epochs);
+        let steps = stream.steps(options.micro_batches());
+        let steps = options.train.steps_most.map_or(steps, |most| steps.min(most));
+        let schedule = options.train.warm_up.schedule(steps);
+        let parameters = model.parameters();
+        let optimiser = trainer.optimiser.build(parameters)?;
+        let gradients = trainer.ranks.iter().map(|_| Gradients::zeros(parameters));
+        let gradients = gradients.collect::<Result<_, _>>()?;
+        let of_validation = options.eval.micro_batch_size.unwrap_or(micro_batch_size);
+        let order = BatchOrder::new(
+            &split.validation,
+            lengths,
+            of_validation,
+            FirstBatches::Longest,
+            options.seed,
+        );
+        let mut validation = order.epoch(0);
+        validation.truncate(options.eval.iters_most);
+        Ok(Running {
+            trainer,
+            progress: Progress::default(),
+            stream,
+            schedule,
+            optimiser,
+            gradients,
+            validation,
+            saved: None,
+        })
+    }
+
+    /// Goes on from the newest state, if there is one.
+    pub fn resume(&mut self) -> Result<(), Error> {
+        let Trainer { model, ranks, states, .. } = &mut *self.trainer;
+        let Some((progress, saved)) = states.newest()? else { return Ok(()) };
+        restore_arrays(saved, model, &ranks[0].tuning()?, &mut *self.optimiser)
+            .map_err(|problem| Error::StateArrays { folder: states.folder().into(), problem })?;
+        self.saved = Some(progress.step);
+        self.progress = progress;
+        Ok(())
+    }
+
+    pub fn run(mut self) -> Result<Progress, Error> {
+        let steps = self.schedule.steps;
+        self.trainer.events.begin(&self.progress, steps)?;
+        if self.progress.step == 0 {
+            self.first_validation()?;
+        }
+        while self.progress.step < steps && !self.is_over() {
+            if !self.step()? {
+                break;
+            }
+            let (train, eval) = (&self.trainer.options.train, &self.trainer.options.eval);
+            let due = |interval: u64| self.progress.step.is_multiple_of(interval);
+            let (validates, saves) = (due(eval.interval), train.save_interval.is_some_and(due));
+            let is_last = self.progress.step == steps;
+            if validates && !(is_last && self.trainer.options.eval.last) {
+                self.validate()?;
+            }
+            if saves {
+                self.save()?;
+            }
+        }
+        if self.trainer.options.eval.last && !self.trainer.events.is_asked_to_stop() {
+            self.validate()?;
+        }
+        if self.saved != Some(self.progress.step) {
+            self.save_state()?;
+        }
+        if !self.trainer.events.is_asked_to_stop() {
+            self.save_model(SavedAt::Last)?;
+        }
+        Ok(self.progress)
+    }
+
+    /// Whether something other than the number of steps ends the run.
+    fn is_over(&mut self) -> bool {
+        let TrainOptions { tokens_most, time_most, early_stopping, .. } =
+            self.trainer.options.train;
+        let time = Duration::from_secs_f64(self.progress.seconds);
+        let why = if self.trainer.events.is_asked_to_stop() {
+            "stopped on request"
+        } else if tokens_most.is_some_and(|most| most <= self.progress.tokens) {
+            "train.max_tokens is reached"
+        } else if time_most.is_some_and(|most| most <= time) {
+            "train.max_time is reached"
+        } else if self.progress.validations.is_enough(early_stopping) {
+            "validation has got no better: early stopping"
+        } else {
+            return false;
+        };
+        self.trainer.events.note(why);
+        true
+    }
+
+    /// Whether there was anything left to learn.
+    fn step(&mut self) -> Result<bool, Error> {
+        let start = Instant::now();
+        let mut after = self.progress;
+        let trainer = &mut *self.trainer;
+        let numbers = self.stream.next_step(&mut after, trainer.options.micro_batches());
+        if numbers.is_empty() {
+            return Ok(false);
+        }
+        let seeds = SplitMix::new(trainer.options.seed ^ after.step.rotate_left(32));
+        let batches = read_batches(trainer.source, &numbers, seeds)?;
+        let options = trainer.gradients;
+        let Trainer { model, spec, cache, options: run, .. } = &*trainer;
+        let yarn_rope = run.yarn_rope;
+        let passes = Passes { model, spec, cache, options: &options, yarn_rope };
+        let step = passes.step(trainer.ranks, &mut self.gradients, &batches)?;
+        let gradients = &mut self.gradients[0];
+        let most = trainer.options.train.gradient_norm_most.unwrap_or(f64::INFINITY);
+        let gradient_norm = clip_gradients(gradients, trainer.model.parameters(), most);
+        let factor = self.schedule.factor(after.step);
+        after.step += 1;
+        let learning_rate = trainer.optimiser.learning_rate() * factor;
+        let at = OptimiserStep { number: after.step, learning_rate };
+        let optimiser = &mut self.optimiser;
+        let rounds_weights = trainer.options.rounds_weights;
+        trainer.model.change(&trainer.ranks[0].tuning()?, &mut |id, numbers| {
+            optimiser.change(id.index(), numbers, gradients.numbers(id), at);
+            if rounds_weights {
+                numbers.iter_mut().for_each(|number| *number = bf16::from_f32(*number).to_f32());
+            }
+        });
+        let seconds = start.elapsed().as_secs_f64();
+        after.tokens += step.tokens;
+        after.seconds += seconds;
+        self.progress = after;
+        if !step.loss.is_finite() || !gradient_norm.is_finite() {
+            return Err(Error::Diverged { step: after.step, loss: step.loss, gradient_norm });
+        }
+        if after.step.is_multiple_of(trainer.options.train.log_interval) {
+            trainer.events.step(&StepRecord {
+                step: after.step,
+                epoch: self.stream.epochs_done(&after),
+                loss: step.loss,
+                learning_rate,
+                gradient_norm,
+                tokens: step.tokens,
+                seconds,
+                peak_memory_bytes: memory_peak_bytes(),
+            })?;
+        }
+        Ok(true)
+    }
+
+    /// All of it, or two cases that show what breaks.
+    fn first_validation(&mut self) -> Result<(), Error> {
+        if self.trainer.options.eval.initial {
+            return self.validate();
+        }
+        let cases: Vec<usize> = self.validation.concat().into_iter().take(2).collect();
+        if !cases.is_empty() {
+            self.loss_of(&[cases])?;
+        }
+        Ok(())
+    }
+
+    fn validate(&mut self) -> Result<(), Error> {
+        if self.validation.is_empty() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let batches = self.validation.clone();
+        let ValidationLoss { loss, cases } = self.loss_of(&batches)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let step = self.progress.step;
+        let cases = cases as u64;
+        let record = ValidationRecord { step, loss, metric: None, cases, seconds };
+        self.trainer.events.validation(&record)?;
+        if self.progress.validations.note(loss) && 0 < step {
+            self.save_model(SavedAt::Best)?;
+        }
+        Ok(())
+    }
+
+    fn loss_of(&mut self, batches: &[Vec<usize>]) -> Result<ValidationLoss, Error> {
+        let trainer = &mut *self.trainer;
+        trainer.events.validation_begins(batches.len());
+        let mut options = trainer.gradients;
+        // Of evaluation, each case counts alike.
+        options.loss_mean = LossMean::Sequences;
+        let Trainer { ranks, model, spec, cache, options: run, source, events, .. } = trainer;
+        let yarn_rope = run.yarn_rope;
+        let passes = Passes { model, spec, cache, options: &options, yarn_rope };
+        let validation = Validation { source: *source, batches };
+        validation.run(&passes, &ranks[0], &mut || events.validation_batch())
+    }
+
+    fn save(&mut self) -> Result<(), Error> {
+        self.save_model(SavedAt::Step(self.progress.step))?;
+        self.save_state()
+    }
+
+    fn save_model(&mut self, at: SavedAt) -> Result<(), Error> {
+        let Trainer { save, model, ranks, events, .. } = &mut *self.trainer;
+        let path = save.save(model, &ranks[0], at)?;
+        events.saved(&path);
+        Ok(())
+    }
+
+    fn save_state(&mut self) -> Result<(), Error> {
+        let Trainer { model, ranks, states, options, .. } = &mut *self.trainer;
+        let arrays = collect_arrays(model, &ranks[0].tuning()?, &mut *self.optimiser);
+        states.save(&self.progress, &arrays, options.states_kept)?;
+        self.saved = Some(self.progress.step);
+        Ok(())
+    }
+}
+
+/// `[micro-batches]`, from the numbers of their cases.
+fn read_batches(
+    source: &dyn CaseSource,
+    numbers: &[Vec<usize>],
+    mut seeds: SplitMix,
+) -> Result<Vec<SeededBatch>, Error> {
+    let read = numbers.iter().map(|numbers| {
+        let cases = numbers.iter().map(|number| source.case(*number));
+        Ok((CaseBatch::of(&cases.collect::<Result<Vec<_>, _>>()?), seeds.bits()))
+    });
+    read.collect()
+}
