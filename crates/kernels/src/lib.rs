@@ -53,6 +53,7 @@ pub use ctr::repeat::Repeated;
 pub use ctr::scale_shift::ScaleShiftArgs;
 pub use ctr::sequence_mask::SequenceMaskArgs;
 pub use cuda::CudaOptions;
+pub use elementwise::dropout::Dropout;
 pub use elementwise::gate::{Activation, GateGradients};
 pub use elementwise::rms_norm::RmsNormGradients;
 pub use elementwise::rope::{RopeAngles, RopeStyle};

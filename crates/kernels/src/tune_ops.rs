@@ -12,6 +12,7 @@ use crate::attention::replay::{
 };
 use crate::cpu::cpu_options::Compute;
 use crate::cpu_ops::CpuOps;
+use crate::elementwise::dropout::{self, Dropout};
 use crate::elementwise::gate::{self, Activation, GateGradients};
 use crate::elementwise::rms_norm::{self, RmsNormGradients};
 use crate::elementwise::rope::{self, RopeAngles, RopeStyle};
@@ -104,6 +105,11 @@ impl TuneOps<'_> {
     /// `sum += delta` · f32 `[rows, dim]`
     pub fn add(&self, sum: ViewMut<'_>, delta: View<'_>) {
         self.timing("add", || rms_norm::add(&self.cpu.ctx, sum, delta));
+    }
+
+    /// Some of x, the rest zeros · x, out: f32 `[rows, dim]`
+    pub fn drop_out(&self, x: View<'_>, dropout: Dropout, out: ViewMut<'_>) {
+        self.timing("drop_out", || dropout::drop_out(&self.cpu.ctx, x, dropout, out));
     }
 
     /// `x += added` · x: f32 `[rows, dim]` · added: f32 `[dim]`

@@ -29,6 +29,7 @@ pub(crate) struct BackwardPass<'a> {
     pub batch: &'a Batch<'a>,
     pub replay: &'a BatchReplay,
     pub kv_checkpoints: SlotFormat,
+    pub dropout_seed: u64,
 }
 
 /// Keys and values of all tokens in one layer.
@@ -181,7 +182,8 @@ impl BackwardPass<'_> {
     fn cell_pass(&self, cell: &Cell) -> Result<CellPass<'_>, Error> {
         let chunks = self.lattice.chunks_of(cell);
         let (seqs, eps) = (self.batch.seqs, self.model.norm_eps);
-        CellPass::new(&self.ops, seqs, cell.tokens.clone(), chunks, self.rope, eps)
+        let dropout = Some(self.dropout_seed);
+        CellPass::new(&self.ops, seqs, cell.tokens.clone(), chunks, self.rope, eps, dropout)
     }
 
     fn layer_pass<'p>(&'p self, layer: usize, cell: &'p CellPass<'p>) -> LayerPass<'p> {

@@ -43,3 +43,18 @@ pub enum Error {
     #[error("{what} cannot be tuned: {why}")]
     Unsupported { what: String, why: &'static str },
 }
+
+impl Error {
+    pub fn is_out_of_memory(&self) -> bool {
+        let of_device = |error: &terrace_device::Error| {
+            use terrace_device::Error::*;
+            matches!(error, OutOfMemory { .. } | OutOfDeviceMemory { .. } | OverDeviceShare { .. })
+        };
+        match self {
+            Error::Device(error) | Error::Kernels(terrace_kernels::Error::Device(error)) => {
+                of_device(error)
+            }
+            _ => false,
+        }
+    }
+}

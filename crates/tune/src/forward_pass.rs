@@ -146,7 +146,10 @@ impl ForwardPass<'_> {
     ) -> Result<Vec<LayerTrace>, Error> {
         let chunks = self.lattice.chunks_of(cell);
         let (seqs, eps) = (self.batch.seqs, self.model.norm_eps);
-        let pass = CellPass::new(&self.ops, seqs, cell.tokens.clone(), chunks, self.rope, eps)?;
+        // A loss alone is that of the whole branches.
+        let dropout = (self.keeps == Keeps::RowInputs).then_some(self.options.dropout_seed);
+        let pass =
+            CellPass::new(&self.ops, seqs, cell.tokens.clone(), chunks, self.rope, eps, dropout)?;
         let formats = [self.cache.keys, self.cache.values];
         let is_rounded = formats.iter().any(|format| *format != SlotFormat::Plain);
         let rounding = is_rounded.then_some(self.options.rounding);

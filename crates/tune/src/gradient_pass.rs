@@ -121,6 +121,7 @@ impl GradientPass<'_> {
             batch,
             replay: &replay,
             kv_checkpoints: options.kv_checkpoints,
+            dropout_seed: options.dropout_seed,
         };
         let Checkpoints { row_inputs, last_cell, .. } = checkpoints;
         backward.run(&row_inputs, last_cell, &mut d_rows, gradients)?;

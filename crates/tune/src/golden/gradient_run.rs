@@ -81,6 +81,7 @@ impl GradientRun {
         Ok(GradientOptions {
             loss_mean: if mean { LossMean::Targets } else { LossMean::Sequences },
             rounding: Rounding::EachCell,
+            dropout_seed: 0,
             lattice: LatticeOptions {
                 layers_per_cell: self.layers_per_cell,
                 cell_length: CellLength::KeysValues {
@@ -107,6 +108,7 @@ impl GradientRun {
             alpha: self.config.lora_alpha,
             kind: LoraKind::Default,
             targets: self.targets(weights)?,
+            dropout: 0.0,
             seed: 0,
         }))
     }

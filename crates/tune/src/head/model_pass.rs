@@ -103,7 +103,7 @@ impl ModelPass<'_> {
         let logits = match (self.head.needs_logits(), &model.head) {
             (false, _) => None,
             (true, Some(head)) => {
-                let (logits, trace) = head.forward(&ops, normed.view())?;
+                let (logits, trace) = head.forward(&ops, normed.view(), None)?;
                 Some((logits, Some(trace)))
             }
             (true, None) => {
@@ -144,7 +144,14 @@ impl ModelPass<'_> {
                 match (&model.head, trace) {
                     (Some(head), Some(trace)) => {
                         let d_given = d_given.view();
-                        head.backward(&ops, normed, trace, d_given, &mut d_normed, gradients)?;
+                        head.backward(
+                            &ops,
+                            normed,
+                            (trace, None),
+                            d_given,
+                            &mut d_normed,
+                            gradients,
+                        )?;
                     }
                     _ => self.through_table(normed, d_given.view(), &mut d_normed, gradients),
                 }

@@ -36,12 +36,20 @@ impl LayerPass<'_> {
         gradients: &mut Gradients,
     ) -> Result<Tensor, Error> {
         let LayerPass { ops, weights, .. } = self;
+        let dropped = self.cell.dropped();
         let d_middle = self.feed_forward_backward(&trace, d_out, gradients)?;
         let mut d_attended = Tensor::zeros("gradients of attention", trace.attended.shape())?;
         let d_middle_view = d_middle.view();
         let attended = trace.attended.view();
         let output = &weights.output;
-        output.backward(ops, attended, &trace.output, d_middle_view, &mut d_attended, gradients)?;
+        output.backward(
+            ops,
+            attended,
+            (&trace.output, dropped),
+            d_middle_view,
+            &mut d_attended,
+            gradients,
+        )?;
         let [d_query, d_key, d_value] =
             self.attention_backward(&mut trace, &d_attended, slots, d_slots)?;
         let mut d_normed = Tensor::zeros("gradients of normed rows", trace.normed.shape())?;
@@ -49,7 +57,14 @@ impl LayerPass<'_> {
         self.queries().backward(normed, &trace.query, d_query, &mut d_normed, gradients)?;
         self.keys().backward(normed, &trace.key, d_key, &mut d_normed, gradients)?;
         let value = &weights.value;
-        trace.value.backward(ops, value, normed, d_value.view(), &mut d_normed, gradients)?;
+        trace.value.backward(
+            ops,
+            value,
+            normed,
+            (d_value.view(), dropped),
+            &mut d_normed,
+            gradients,
+        )?;
         let mut d_x = d_middle;
         let norm = &weights.attention_norm;
         self.norm_backward(&trace.x, norm, &d_normed, &mut d_x, gradients);
@@ -64,11 +79,19 @@ impl LayerPass<'_> {
         gradients: &mut Gradients,
     ) -> Result<Tensor, Error> {
         let LayerPass { ops, weights, .. } = self;
+        let dropped = self.cell.dropped();
         let ((gate, gate_trace), (up, up_trace)) = (&trace.gate, &trace.up);
         let shape = gate.shape();
         let mut d_gated = Tensor::zeros("gradients of gated units", shape)?;
         let gated = trace.gated.view();
-        weights.down.backward(ops, gated, &trace.down, d_out.view(), &mut d_gated, gradients)?;
+        weights.down.backward(
+            ops,
+            gated,
+            (&trace.down, dropped),
+            d_out.view(),
+            &mut d_gated,
+            gradients,
+        )?;
         let mut d_gate = Tensor::zeros("gradients of gates", shape)?;
         let mut d_up = Tensor::zeros("gradients of gates", shape)?;
         ops.gate_gradients(GateGradients {
@@ -81,8 +104,22 @@ impl LayerPass<'_> {
         });
         let mut d_normed = Tensor::zeros("gradients of normed rows", trace.normed_middle.shape())?;
         let normed = trace.normed_middle.view();
-        weights.gate.backward(ops, normed, gate_trace, d_gate.view(), &mut d_normed, gradients)?;
-        weights.up.backward(ops, normed, up_trace, d_up.view(), &mut d_normed, gradients)?;
+        weights.gate.backward(
+            ops,
+            normed,
+            (gate_trace, dropped),
+            d_gate.view(),
+            &mut d_normed,
+            gradients,
+        )?;
+        weights.up.backward(
+            ops,
+            normed,
+            (up_trace, dropped),
+            d_up.view(),
+            &mut d_normed,
+            gradients,
+        )?;
         let mut d_middle = d_out;
         let norm = &weights.ffn_norm;
         self.norm_backward(&trace.middle, norm, &d_normed, &mut d_middle, gradients);

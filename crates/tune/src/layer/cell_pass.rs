@@ -6,7 +6,7 @@ use terrace_kernels::{ChunkAt, RopeAngles, RopeAnglesArgs, RopeFrequencies, Rope
 use terrace_model::{AttentionSpec, DecoderSpec};
 
 use crate::error::Error;
-use crate::model::LayerDims;
+use crate::model::{DroppedRows, LayerDims};
 use crate::tensor::Tensor;
 
 /// A batch's rotations and scales of attention, which depend on how long it is.
@@ -44,6 +44,8 @@ pub(crate) struct CellPass<'a> {
     pub chunks: &'a [usize],
     pub rope: &'a BatchRope,
     pub norm_eps: f32,
+    /// Of what branches leave out of their inputs.
+    pub dropout_seed: Option<u64>,
     /// Cosine and sine of each rotation, f32 `[seqs * tokens, pairs]`.
     angles: Vec<[Tensor; 2]>,
 }
@@ -56,6 +58,7 @@ impl<'a> CellPass<'a> {
         chunks: &'a [usize],
         rope: &'a BatchRope,
         norm_eps: f32,
+        dropout_seed: Option<u64>,
     ) -> Result<Self, Error> {
         let rows = seqs * tokens.len();
         let positions: Vec<i32> =
@@ -74,11 +77,17 @@ impl<'a> CellPass<'a> {
             Ok([cos, sin])
         });
         let angles = angles.collect::<Result<_, Error>>()?;
-        Ok(CellPass { seqs, tokens, chunks, rope, norm_eps, angles })
+        Ok(CellPass { seqs, tokens, chunks, rope, norm_eps, dropout_seed, angles })
     }
 
     pub fn rows(&self) -> usize {
         self.seqs * self.tokens.len()
+    }
+
+    /// By which branches leave out the same whenever the cell is run.
+    pub fn dropped(&self) -> Option<DroppedRows> {
+        let (tokens, position) = (self.tokens.len(), self.tokens.start);
+        self.dropout_seed.map(|seed| DroppedRows { seed, tokens, position })
     }
 
     pub fn angles(&self, layer: usize) -> (RopeAngles<'_>, RopeStyle) {

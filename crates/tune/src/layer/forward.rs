@@ -50,22 +50,23 @@ impl LayerPass<'_> {
         rounded: Option<[SlotFormat; 2]>,
     ) -> Result<(Tensor, LayerTrace), Error> {
         let LayerPass { ops, weights, .. } = self;
+        let dropped = self.cell.dropped();
         let dims = weights.dims;
         let normed = self.norm(&x, &weights.attention_norm)?;
         let query = self.queries().forward(normed.view())?;
         let key = self.keys().forward(normed.view())?;
-        let value = Values::forward(ops, &weights.value, normed.view())?;
+        let value = Values::forward(ops, &weights.value, normed.view(), dropped)?;
         let heads = [&query, &key];
         let Attended { out: attended, log_sums, placed } =
             self.attend(heads, &value, slots, choice, rounded)?;
-        let (mut middle, output) = weights.output.forward(ops, attended.view())?;
+        let (mut middle, output) = weights.output.forward(ops, attended.view(), dropped)?;
         ops.add(middle.view_mut(), x.view());
         let normed_middle = self.norm(&middle, &weights.ffn_norm)?;
-        let gate = weights.gate.forward(ops, normed_middle.view())?;
-        let up = weights.up.forward(ops, normed_middle.view())?;
+        let gate = weights.gate.forward(ops, normed_middle.view(), dropped)?;
+        let up = weights.up.forward(ops, normed_middle.view(), dropped)?;
         let mut gated = Tensor::zeros("gated units", gate.0.shape())?;
         ops.gate(gate.0.view(), up.0.view(), dims.activation, gated.view_mut());
-        let (mut out, down) = weights.down.forward(ops, gated.view())?;
+        let (mut out, down) = weights.down.forward(ops, gated.view(), dropped)?;
         ops.add(out.view_mut(), middle.view());
         let trace = LayerTrace {
             x,

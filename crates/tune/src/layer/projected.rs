@@ -5,7 +5,7 @@ use terrace_kernels::{RmsNormGradients, TuneOps};
 
 use super::layer_pass::LayerPass;
 use crate::error::Error;
-use crate::model::{Gradients, Projection, ProjectionTrace, VectorParameter};
+use crate::model::{DroppedRows, Gradients, Projection, ProjectionTrace, VectorParameter};
 use crate::tensor::Tensor;
 
 /// Rotated heads of queries or keys: f32 `[rows, heads * dim]`.
@@ -34,7 +34,7 @@ impl HeadProjection<'_> {
     /// x: the layer's normed input, f32 `[rows, hidden]`
     pub fn forward(&self, x: View<'_>) -> Result<Heads, Error> {
         let LayerPass { ops, cell, layer, .. } = self.pass;
-        let (mut out, trace) = self.projection.forward(ops, x)?;
+        let (mut out, trace) = self.projection.forward(ops, x, cell.dropped())?;
         let shape = self.shape();
         let mut raw = None;
         if let Some(norm) = self.norm {
@@ -73,7 +73,8 @@ impl HeadProjection<'_> {
             });
             d_heads = d_raw;
         }
-        self.projection.backward(ops, x, &heads.trace, d_heads.view(), d_x, gradients)
+        let trace = (&heads.trace, cell.dropped());
+        self.projection.backward(ops, x, trace, d_heads.view(), d_x, gradients)
     }
 
     fn shape(&self) -> [usize; 3] {
@@ -83,8 +84,13 @@ impl HeadProjection<'_> {
 }
 
 impl Values {
-    pub fn forward(ops: &TuneOps<'_>, projection: &Projection, x: View<'_>) -> Result<Self, Error> {
-        let (rows, trace) = projection.forward(ops, x)?;
+    pub fn forward(
+        ops: &TuneOps<'_>,
+        projection: &Projection,
+        x: View<'_>,
+        dropped: Option<DroppedRows>,
+    ) -> Result<Self, Error> {
+        let (rows, trace) = projection.forward(ops, x, dropped)?;
         Ok(Values { rows, trace })
     }
 
@@ -93,11 +99,11 @@ impl Values {
         ops: &TuneOps<'_>,
         projection: &Projection,
         x: View<'_>,
-        d_rows: View<'_>,
+        (d_rows, dropped): (View<'_>, Option<DroppedRows>),
         d_x: &mut Tensor,
         gradients: &mut Gradients,
     ) -> Result<(), Error> {
-        projection.backward(ops, x, &self.trace, d_rows, d_x, gradients)
+        projection.backward(ops, x, (&self.trace, dropped), d_rows, d_x, gradients)
     }
 }
 
@@ -116,7 +122,8 @@ impl LayerPass<'_> {
     pub fn key_values(&self, x: &Tensor) -> Result<[Tensor; 2], Error> {
         let normed = self.norm(x, &self.weights.attention_norm)?;
         let keys = self.keys().forward(normed.view())?;
-        let values = Values::forward(&self.ops, &self.weights.value, normed.view())?;
+        let values =
+            Values::forward(&self.ops, &self.weights.value, normed.view(), self.cell.dropped())?;
         Ok([keys.rotated, values.rows])
     }
 }

@@ -4,7 +4,8 @@
 //! through a norm, or rows of the sum of both are given their own length.
 
 use terrace_device::View;
-use terrace_kernels::{LoraBranch, LoraGradients, RmsNormGradients, TuneOps};
+use terrace_kernels::random::SplitMix;
+use terrace_kernels::{Dropout, LoraBranch, LoraGradients, RmsNormGradients, TuneOps};
 use terrace_model::LORA_NORM_EPS;
 
 use super::gradients::Gradients;
@@ -22,7 +23,20 @@ pub(crate) struct Lora {
     pub a: MatrixParameter,
     pub b: MatrixParameter,
     pub scale: f32,
+    /// Share of its inputs that it leaves out in training.
+    pub dropout: f32,
     pub form: LoraForm,
+}
+
+/// Rows of a cell, by which a branch leaves out the same of its inputs whenever they come.
+#[derive(Clone, Copy)]
+pub(crate) struct DroppedRows {
+    /// Of the batch.
+    pub seed: u64,
+    /// Of each sequence.
+    pub tokens: usize,
+    /// Of the first of them.
+    pub position: usize,
 }
 
 /// The kinds, with what they train besides the two matrices.
@@ -55,11 +69,13 @@ impl Projection {
         self.base.linear.rows()
     }
 
-    /// x: f32 `[tokens, columns]` · gives f32 `[tokens, rows]`
+    /// x: f32 `[tokens, columns]` · gives f32 `[tokens, rows]`. `dropped`: none where nothing is
+    /// left out.
     pub fn forward(
         &self,
         ops: &TuneOps<'_>,
         x: View<'_>,
+        dropped: Option<DroppedRows>,
     ) -> Result<(Tensor, ProjectionTrace), Error> {
         let ([tokens, _], rows) = (x.dims(), self.rows());
         let mut out = Tensor::zeros("outputs of products", [tokens, rows])?;
@@ -67,6 +83,8 @@ impl Projection {
         let mut trace = ProjectionTrace { inner: None, before: None, rows: None };
         if let Some(lora) = &self.lora {
             let mut inner = Tensor::zeros("inner rows of branches", [tokens, lora.rank()])?;
+            let seen = lora.seen(ops, x, dropped)?;
+            let x = seen.as_ref().map_or(x, Tensor::view);
             match &lora.form {
                 LoraForm::Default => {
                     ops.add_branch(x, lora.branch(), inner.view_mut(), out.view_mut());
@@ -102,7 +120,7 @@ impl Projection {
         &self,
         ops: &TuneOps<'_>,
         x: View<'_>,
-        trace: &ProjectionTrace,
+        (trace, dropped): (&ProjectionTrace, Option<DroppedRows>),
         d_out: View<'_>,
         d_x: &mut Tensor,
         gradients: &mut Gradients,
@@ -121,7 +139,7 @@ impl Projection {
         match &lora.form {
             LoraForm::Default => {
                 ops.input_gradient(d_out, &self.base.linear, d_x.view_mut());
-                lora.backward(ops, x, trace, d_out, d_x, gradients)
+                lora.backward(ops, x, (trace, dropped), d_out, d_x, gradients)
             }
             LoraForm::RmsNorm(weight) => {
                 ops.input_gradient(d_out, &self.base.linear, d_x.view_mut());
@@ -134,7 +152,7 @@ impl Projection {
                     d_x: d_added.view_mut(),
                     d_weight: weight.id.map(|id| gradients.view_mut(id)),
                 });
-                lora.backward(ops, x, trace, d_added.view(), d_x, gradients)
+                lora.backward(ops, x, (trace, dropped), d_added.view(), d_x, gradients)
             }
             LoraForm::Dora(lengths) => {
                 let rows = trace.rows.as_ref().expect("kept by the forward pass");
@@ -144,7 +162,7 @@ impl Projection {
                 let mut d_sum = Tensor::zeros("gradients of products", shape)?;
                 ops.scale_columns(d_out, rows.factors.view(), d_sum.view_mut());
                 ops.input_gradient(d_sum.view(), &self.base.linear, d_x.view_mut());
-                lora.backward(ops, x, trace, d_sum.view(), d_x, gradients)
+                lora.backward(ops, x, (trace, dropped), d_sum.view(), d_x, gradients)
             }
         }
     }
@@ -186,12 +204,37 @@ impl Lora {
         LoraBranch { a: &self.a.linear, b: &self.b.linear, scale: self.scale }
     }
 
+    /// What the branch sees of x, if that is not all of it.
+    fn seen(
+        &self,
+        ops: &TuneOps<'_>,
+        x: View<'_>,
+        dropped: Option<DroppedRows>,
+    ) -> Result<Option<Tensor>, Error> {
+        let dropout = dropped.and_then(|rows| self.dropout(rows));
+        let seen = dropout.map(|dropout| {
+            let mut seen = Tensor::zeros("inputs of branches", x.dims::<2>())?;
+            ops.drop_out(x, dropout, seen.view_mut());
+            Ok(seen)
+        });
+        seen.transpose()
+    }
+
+    /// Each branch leaves out others.
+    fn dropout(&self, rows: DroppedRows) -> Option<Dropout> {
+        let id = self.a.id.expect("a branch is trained");
+        let seed = SplitMix::new(rows.seed.wrapping_add(id.index() as u64)).bits();
+        let DroppedRows { tokens: row_tokens, position, .. } = rows;
+        let share = self.dropout;
+        (0.0 < share).then_some(Dropout { seed, share, row_tokens, position })
+    }
+
     /// d_out: of the branch's own output.
     fn backward(
         &self,
         ops: &TuneOps<'_>,
         x: View<'_>,
-        trace: &ProjectionTrace,
+        (trace, dropped): (&ProjectionTrace, Option<DroppedRows>),
         d_out: View<'_>,
         d_x: &mut Tensor,
         gradients: &mut Gradients,
@@ -201,18 +244,26 @@ impl Lora {
         let mut d_inner = Tensor::zeros("gradients of branches", [tokens, self.rank()])?;
         let ids = [&self.a, &self.b].map(|matrix| matrix.id.expect("a branch is trained"));
         let [d_a, d_b] = gradients.pair_mut(ids);
-        ops.lora_gradients(
-            self.branch(),
-            LoraGradients {
-                x,
-                inner: inner.view(),
-                d_out,
-                d_inner: d_inner.view_mut(),
-                d_x: d_x.view_mut(),
-                d_a,
-                d_b,
-            },
-        );
+        let args = |x, d_x| LoraGradients {
+            x,
+            inner: inner.view(),
+            d_out,
+            d_inner: d_inner.view_mut(),
+            d_x,
+            d_a,
+            d_b,
+        };
+        let Some(dropout) = dropped.and_then(|rows| self.dropout(rows)) else {
+            ops.lora_gradients(self.branch(), args(x, d_x.view_mut()));
+            return Ok(());
+        };
+        let zeros = || Tensor::zeros("inputs of branches", x.dims::<2>());
+        let (mut seen, mut d_seen) = (zeros()?, zeros()?);
+        ops.drop_out(x, dropout, seen.view_mut());
+        ops.lora_gradients(self.branch(), args(seen.view(), d_seen.view_mut()));
+        // What was left out has no gradient, and the rest was scaled.
+        ops.drop_out(d_seen.view(), dropout, seen.view_mut());
+        ops.add(d_x.view_mut(), seen.view());
         Ok(())
     }
 }

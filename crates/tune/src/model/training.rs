@@ -17,6 +17,8 @@ pub struct LoraOptions {
     pub alpha: f32,
     pub kind: LoraKind,
     pub targets: LoraTargets,
+    /// Share of a branch's inputs that are left out in training, each step others.
+    pub dropout: f32,
     /// Of the branches' first matrices; the second ones begin with zeros.
     pub seed: u64,
 }

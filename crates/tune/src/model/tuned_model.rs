@@ -114,6 +114,19 @@ fn check(
         let wanted = "1 or more".to_owned();
         return Err(Error::BadArgument { argument: "lora.r", value: "0".into(), wanted });
     }
+    if !(0.0..1.0).contains(&options.dropout) {
+        let (argument, value) = ("lora.dropout", options.dropout.to_string());
+        return Err(Error::BadArgument { argument, value, wanted: "from 0 to below 1".into() });
+    }
+    if 0.0 < options.dropout && options.kind == LoraKind::Dora {
+        let why = "its rows' lengths are those of all inputs; leave lora.dropout out";
+        return refuse("a dora branch that leaves out inputs", why);
+    }
+    if 0.0 < options.dropout && options.targets.head {
+        let why =
+            "logits are computed in blocks, of all inputs; leave lora.dropout or lora.head out";
+        return refuse("a branch of the head that leaves out inputs", why);
+    }
     if options.targets.head && options.kind != LoraKind::Default {
         let why = "logits are computed in blocks, and this kind of branch needs whole rows; \
                    leave lora.head out, or choose the default kind";
@@ -242,6 +255,7 @@ impl Build<'_> {
             a: MatrixParameter::of(self.ops, &first, rank, Some(a))?,
             b: MatrixParameter::of(self.ops, &vec![0.0; rows * rank], rows, Some(b))?,
             scale: options.scale(),
+            dropout: options.dropout,
             form,
         })
     }

@@ -22,6 +22,16 @@ impl CellLength {
         }
     }
 
+    #[must_use]
+    pub fn with_multiplier(self, times: f64) -> Self {
+        match self {
+            CellLength::Slots { .. } => CellLength::Slots { multiplier: times },
+            CellLength::KeysValues { kv_width, hidden, .. } => {
+                CellLength::KeysValues { multiplier: times, kv_width, hidden }
+            }
+        }
+    }
+
     /// Most tokens of a cell of several chunks, where the longest cache has so many slots.
     pub fn tokens(self, slots: usize) -> usize {
         let times = match self {

@@ -21,7 +21,7 @@ pub(crate) struct Passes<'a> {
     pub model: &'a TunedModel,
     pub spec: &'a DecoderSpec,
     pub cache: &'a KvCacheSpec,
-    pub options: &'a GradientOptions,
+    pub options: GradientOptions,
     pub yarn_rope: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct StepLoss {
     pub tokens: u64,
 }
 
-/// A micro-batch, and the seed of its chunks' lengths.
+/// A micro-batch, and the seed of its chunks' lengths and of what branches leave out.
 pub(crate) type SeededBatch = (CaseBatch, u64);
 
 impl Passes<'_> {
@@ -85,7 +85,7 @@ impl Passes<'_> {
         &self,
         ops: TuneOps<'_>,
         batch: &CaseBatch,
-        chunk_seed: u64,
+        seed: u64,
         f: impl FnOnce(&GradientPass<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let tokens = batch.batch().tokens();
@@ -97,8 +97,9 @@ impl Passes<'_> {
             false => None,
         };
         let spec = scaled.as_ref().unwrap_or(self.spec);
-        let mut options = *self.options;
-        options.lattice.chunk_seed = chunk_seed;
+        let mut options = self.options;
+        options.lattice.chunk_seed = seed;
+        options.dropout_seed = seed;
         f(&GradientPass { ops, model: self.model, spec, cache: self.cache, options })
     }
 }

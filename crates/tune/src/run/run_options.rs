@@ -19,6 +19,8 @@ pub struct RunOptions {
     pub yarn_rope: bool,
     /// Whether what is trained is rounded to bfloat16 after each step.
     pub rounds_weights: bool,
+    /// Whether a pass that runs out of memory is repeated in smaller parts.
+    pub recovers_memory: bool,
     /// States that are kept, the newest.
     pub states_kept: usize,
 }
@@ -158,6 +160,7 @@ mod tests {
             ranks,
             yarn_rope: true,
             rounds_weights: false,
+            recovers_memory: true,
             states_kept: 3,
         }
     }

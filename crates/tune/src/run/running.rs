@@ -16,6 +16,7 @@ use super::trainer::Trainer;
 use super::validation::{Validation, ValidationLoss};
 use crate::data::{BatchOrder, CaseBatch, CaseSource, FirstBatches};
 use crate::error::Error;
+use crate::gradient_options::GradientOptions;
 use crate::loss_factors::LossMean;
 use crate::model::Gradients;
 use crate::optimiser::{Optimiser, OptimiserStep, Schedule, clip_gradients};
@@ -30,6 +31,29 @@ impl Trainer<'_> {
             running.resume()?;
         }
         running.run()
+    }
+}
+
+impl<'a> Trainer<'a> {
+    fn passes(&self, options: GradientOptions) -> Passes<'_> {
+        let Trainer { model, spec, cache, options: run, .. } = self;
+        Passes { model, spec, cache, options, yarn_rope: run.yarn_rope }
+    }
+
+    /// After this the pass is run again, if the error was want of memory and less can be taken.
+    fn take_less_memory(&mut self, error: Error) -> Result<(), Error> {
+        let smaller = self.gradients.smaller().filter(|_| self.options.recovers_memory);
+        let Some(smaller) = smaller.filter(|_| error.is_out_of_memory()) else {
+            return Err(error);
+        };
+        self.gradients = smaller;
+        let times = smaller.lattice.cell_length.multiplier();
+        self.events.note(&format!(
+            "{error}; once more, with grad.chunks_per_cell_multiplier {times} and \
+             grad.layers_per_cell {}",
+            smaller.lattice.layers_per_cell
+        ));
+        Ok(())
     }
 }
 
@@ -157,11 +181,13 @@ impl<'t, 'a> Running<'t, 'a> {
         }
         let seeds = SplitMix::new(trainer.options.seed ^ after.step.rotate_left(32));
         let batches = read_batches(trainer.source, &numbers, seeds)?;
-        let options = trainer.gradients;
-        let Trainer { model, spec, cache, options: run, .. } = &*trainer;
-        let yarn_rope = run.yarn_rope;
-        let passes = Passes { model, spec, cache, options: &options, yarn_rope };
-        let step = passes.step(trainer.ranks, &mut self.gradients, &batches)?;
+        let step = loop {
+            let passes = trainer.passes(trainer.gradients);
+            match passes.step(trainer.ranks, &mut self.gradients, &batches) {
+                Err(error) => trainer.take_less_memory(error)?,
+                Ok(step) => break step,
+            }
+        };
         let gradients = &mut self.gradients[0];
         let most = trainer.options.train.gradient_norm_most.unwrap_or(f64::INFINITY);
         let gradient_norm = clip_gradients(gradients, trainer.model.parameters(), most);
@@ -231,15 +257,19 @@ impl<'t, 'a> Running<'t, 'a> {
 
     fn loss_of(&mut self, batches: &[Vec<usize>]) -> Result<ValidationLoss, Error> {
         let trainer = &mut *self.trainer;
-        trainer.events.validation_begins(batches.len());
-        let mut options = trainer.gradients;
-        // Of evaluation, each case counts alike.
-        options.loss_mean = LossMean::Sequences;
-        let Trainer { ranks, model, spec, cache, options: run, source, events, .. } = trainer;
-        let yarn_rope = run.yarn_rope;
-        let passes = Passes { model, spec, cache, options: &options, yarn_rope };
-        let validation = Validation { source: *source, batches };
-        validation.run(&passes, &ranks[0], &mut || events.validation_batch())
+        loop {
+            trainer.events.validation_begins(batches.len());
+            // Of evaluation, each case counts alike.
+            let options = GradientOptions { loss_mean: LossMean::Sequences, ..trainer.gradients };
+            let Trainer { ranks, model, spec, cache, options: run, source, events, .. } = trainer;
+            let yarn_rope = run.yarn_rope;
+            let passes = Passes { model, spec, cache, options, yarn_rope };
+            let validation = Validation { source: *source, batches };
+            match validation.run(&passes, &ranks[0], &mut || events.validation_batch()) {
+                Err(error) => trainer.take_less_memory(error)?,
+                found => return found,
+            }
+        }
     }
 
     fn save(&mut self) -> Result<(), Error> {

@@ -144,7 +144,7 @@ fn gradients_are_slopes_of_losses() {
 fn lora(head: bool) -> Training {
     let targets = LoraTargets { head, ..LoraTargets::QUERY_VALUE };
     let kind = LoraKind::Default;
-    Training::Lora(LoraOptions { rank: 2, alpha: 4.0, kind, targets, seed: 7 })
+    Training::Lora(LoraOptions { rank: 2, alpha: 4.0, kind, targets, dropout: 0.0, seed: 7 })
 }
 
 #[test]

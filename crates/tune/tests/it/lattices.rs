@@ -78,9 +78,10 @@ fn any_shape() -> impl Strategy<Value = Shape> {
 
 fn any_training() -> impl Strategy<Value = Training> {
     let kinds = vec![LoraKind::Default, LoraKind::RmsNorm, LoraKind::Dora];
-    let lora = prop::sample::select(kinds).prop_map(|kind| {
+    let lora = (prop::sample::select(kinds), any::<bool>()).prop_map(|(kind, drops)| {
+        let dropout = if drops && kind != LoraKind::Dora { 0.3 } else { 0.0 };
         let targets = LoraTargets { head: false, ..LoraTargets::ALL };
-        Training::Lora(LoraOptions { rank: 3, alpha: 4.0, kind, targets, seed: 5 })
+        Training::Lora(LoraOptions { rank: 3, alpha: 4.0, kind, targets, dropout, seed: 5 })
     });
     prop_oneof![Just(Training::Full), lora]
 }

@@ -1,6 +1,7 @@
 //! Gradients as their users see them.
 
 mod data_files;
+mod dropout;
 mod golden;
 mod heads;
 mod lattices;

@@ -82,6 +82,7 @@ fn branches_that_cannot_be_are_errors() {
         alpha: 4.0,
         kind: LoraKind::Default,
         targets: LoraTargets::ALL,
+        dropout: 0.0,
         seed: 0,
     };
     let error = refused(plain, true).to_string();
@@ -90,4 +91,13 @@ fn branches_that_cannot_be_are_errors() {
     assert!(error.contains("lora.head"), "{error}");
     let error = refused(LoraOptions { rank: 0, ..plain }, false).to_string();
     assert!(error.contains("lora.r is 0"), "{error}");
+    let error = refused(LoraOptions { dropout: 1.0, ..plain }, false).to_string();
+    assert!(error.contains("lora.dropout is 1; it must be from 0 to below 1"), "{error}");
+    for (kind, targets) in
+        [(LoraKind::Default, LoraTargets::ALL), (LoraKind::Dora, LoraTargets::QUERY_VALUE)]
+    {
+        let options = LoraOptions { kind, targets, dropout: 0.1, ..plain };
+        let error = refused(options, false).to_string();
+        assert!(error.contains("leave lora.dropout"), "{error}");
+    }
 }

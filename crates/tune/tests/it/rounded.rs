@@ -55,7 +55,7 @@ fn gradients_of_branches_are_near() {
     let kind = LoraKind::Default;
     check(
         "lastrec-default",
-        Training::Lora(LoraOptions { rank: 3, alpha: 4.0, kind, targets, seed: 5 }),
+        Training::Lora(LoraOptions { rank: 3, alpha: 4.0, kind, targets, dropout: 0.0, seed: 5 }),
     );
 }
 

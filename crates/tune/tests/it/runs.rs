@@ -139,6 +139,7 @@ fn run_options() -> RunOptions {
         ranks: 1,
         yarn_rope: false,
         rounds_weights: false,
+        recovers_memory: true,
         states_kept: 2,
     }
 }
@@ -168,6 +169,7 @@ fn run(folder: &Path, options: RunOptions, stops_after: Option<u64>) -> Result<R
         alpha: 8.0,
         kind: LoraKind::Default,
         targets: LoraTargets { head: false, ..LoraTargets::ALL },
+        dropout: 0.05,
         seed: 3,
     };
     let model = small.try_headed(&tune, Training::Lora(lora), Head::NextToken)?;

@@ -172,6 +172,7 @@ pub fn options(layers_per_cell: usize, multiplier: f64) -> GradientOptions {
     GradientOptions {
         loss_mean: LossMean::Targets,
         rounding: Rounding::EachRow,
+        dropout_seed: 21,
         lattice: LatticeOptions {
             layers_per_cell,
             cell_length: CellLength::Slots { multiplier },

@@ -34,10 +34,11 @@ impl<'a> PartialSums<'a> {
         for query in 0..self.total.len() {
             let [before, after] = [self.largest[query], later.largest[query]];
             let largest = before.max(after);
-            let [before, after] = [before, after].map(|own| shrink(lanes, own, largest));
+            let before = shrink(lanes, before, largest);
+            let after = shrink(lanes, after, largest);
             self.largest[query] = largest;
             self.total[query] = self.total[query] * before + later.total[query] * after;
-            let [before, after] = [before, after].map(|factor| lanes.splat(factor));
+            let (before, after) = (lanes.splat(before), lanes.splat(after));
             // SAFETY: one query at a time, and the two are apart.
             let (out, added) = unsafe { (self.out.get(query), later.out.get(query)) };
             for (out, added) in out.chunks_mut(L::COUNT).zip(added.chunks(L::COUNT)) {

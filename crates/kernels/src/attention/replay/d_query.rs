@@ -110,7 +110,7 @@ fn score_gradients<L: Lanes>(
     scores: &mut [f32],
     d_shares: &[f32],
 ) {
-    let [log_sum, mean, scale] = [log_sum, mean, scale].map(|x| lanes.splat(x));
+    let (log_sum, mean, scale) = (lanes.splat(log_sum), lanes.splat(mean), lanes.splat(scale));
     for (scores, d_shares) in scores.chunks_mut(L::COUNT).zip(d_shares.chunks(L::COUNT)) {
         let share = lanes.exp(lanes.sub(lanes.read(scores), log_sum));
         let rest = lanes.mul(lanes.sub(lanes.read(d_shares), mean), scale);

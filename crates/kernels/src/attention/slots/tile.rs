@@ -181,7 +181,7 @@ impl<'a> Tile<'a> {
         if positions.most <= token && oldest <= positions.least {
             return;
         }
-        let [newest, oldest] = [token, oldest].map(|token| lanes.splat(token as f32));
+        let (newest, oldest) = (lanes.splat(token as f32), lanes.splat(oldest as f32));
         let vectors = positions.since.chunks_exact(L::COUNT);
         for (scores, since) in scores.chunks_exact_mut(L::COUNT).zip(vectors) {
             let since = lanes.read(since);

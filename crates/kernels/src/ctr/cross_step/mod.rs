@@ -48,8 +48,8 @@ impl Kernel for Step<'_> {
         let inputs = self.first.chunks(L::COUNT).zip(self.product.chunks(L::COUNT));
         let inputs = inputs.zip(self.x.chunks(L::COUNT));
         for (out, ((first, product), x)) in self.out.chunks_mut(L::COUNT).zip(inputs) {
-            let [first, product, x] = [first, product, x].map(|input| lanes.read(input));
-            lanes.write(lanes.mul_add(first, product, x), out);
+            let step = lanes.mul_add(lanes.read(first), lanes.read(product), lanes.read(x));
+            lanes.write(step, out);
         }
     }
 }

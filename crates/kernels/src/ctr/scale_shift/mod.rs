@@ -48,8 +48,8 @@ impl Kernel for ScaleShift<'_> {
         let columns = self.scale.chunks(L::COUNT).zip(self.shift.chunks(L::COUNT));
         let columns = self.x.chunks(L::COUNT).zip(columns);
         for (out, (x, (scale, shift))) in self.out.chunks_mut(L::COUNT).zip(columns) {
-            let [x, scale, shift] = [x, scale, shift].map(|numbers| lanes.read(numbers));
-            lanes.write(lanes.mul_add(x, scale, shift), out);
+            let product = lanes.mul_add(lanes.read(x), lanes.read(scale), lanes.read(shift));
+            lanes.write(product, out);
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn gradients<L: Lanes>(
     let inputs = gate.chunks(L::COUNT).zip(up.chunks(L::COUNT)).zip(d_out.chunks(L::COUNT));
     let outs = d_gate.chunks_mut(L::COUNT).zip(d_up.chunks_mut(L::COUNT));
     for (((x, up), d_out), (d_gate, d_up)) in inputs.zip(outs) {
-        let [x, up, d_out] = [x, up, d_out].map(|numbers| lanes.read(numbers));
+        let (x, up, d_out) = (lanes.read(x), lanes.read(up), lanes.read(d_out));
         // The sigmoid's argument, and `x` times its slope.
         let (y, x_slope) = match kind {
             Activation::Silu => (x, x),

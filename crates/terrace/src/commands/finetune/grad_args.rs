@@ -64,6 +64,7 @@ impl GradArgs {
         GradientOptions {
             loss_mean,
             rounding: Rounding::EachRow,
+            dropout_seed: 0,
             lattice: LatticeOptions {
                 layers_per_cell: self.layers_per_cell,
                 cell_length: CellLength::Slots { multiplier: self.chunks_per_cell_multiplier },

@@ -20,7 +20,7 @@ pub struct LoraArgs {
 
     /// Share of a branch's inputs that are left out at random in training.
     #[arg(long = "lora.dropout", value_name = "SHARE", default_value_t = 0.0,
-          value_parser = no_dropout)]
+          value_parser = share)]
     dropout: f32,
 
     /// A branch beside queries.
@@ -69,12 +69,9 @@ fn kind_named(name: &str) -> LoraKind {
     found.expect("one of them").1
 }
 
-fn no_dropout(text: &str) -> Result<f32, String> {
-    match text.parse::<f32>() {
-        Ok(0.0) => Ok(0.0),
-        Ok(_) => Err("branches see all of their inputs here; leave it at 0".to_owned()),
-        Err(_) => Err("it must be a number".to_owned()),
-    }
+fn share(text: &str) -> Result<f32, String> {
+    let share = text.parse().ok().filter(|share| (0.0..1.0).contains(share));
+    share.ok_or_else(|| "it must be a number from 0 to 1, less than 1".to_owned())
 }
 
 impl LoraArgs {
@@ -85,6 +82,7 @@ impl LoraArgs {
             alpha: self.alpha,
             kind: self.kind,
             targets: LoraTargets { query, key, value, projection, mlp, head },
+            dropout: self.dropout,
             seed,
         }
     }

@@ -121,6 +121,7 @@ fn run_options(args: &FinetuneArgs, ranks: usize) -> RunOptions {
         ranks,
         yarn_rope: args.yarn_rope,
         rounds_weights: args.precision.rounds_weights(),
+        recovers_memory: args.oom_error_recovery,
         states_kept: args.training_state_num,
     }
 }

@@ -55,6 +55,7 @@ fn check(kind: &str, arrays: &[&str], form: impl Fn(VectorParameter) -> LoraForm
             a: golden.matrix(&ops, "start.a", Some(0)),
             b: golden.matrix(&ops, "start.b", Some(1)),
             scale: SCALE,
+            dropout: 0.0,
             form: form(vector.unwrap()),
         }),
     };
@@ -66,12 +67,12 @@ fn check(kind: &str, arrays: &[&str], form: impl Fn(VectorParameter) -> LoraForm
     let x = View::of(golden.numbers("x"), shape);
     for step in 0..STEPS {
         gradients.clear();
-        let (out, trace) = projection.forward(&ops, x).unwrap();
+        let (out, trace) = projection.forward(&ops, x, None).unwrap();
         let of = |what: &str| golden.numbers(&format!("{kind}.{step}.{what}"));
         near(&format!("{kind} {step} out"), out.numbers(), of("out"));
         let d_out = View::of(golden.numbers(&format!("d_out.{step}")), out.view().dims::<2>());
         let mut d_x = Tensor::zeros("gradients", shape).unwrap();
-        projection.backward(&ops, x, &trace, d_out, &mut d_x, &mut gradients).unwrap();
+        projection.backward(&ops, x, (&trace, None), d_out, &mut d_x, &mut gradients).unwrap();
         near(&format!("{kind} {step} d_x"), d_x.numbers(), of("d_x"));
         let of_step = OptimiserStep { number: step as u64 + 1, learning_rate: LEARNING_RATE };
         projection.change(&ops, &mut |id, values| {

@@ -56,6 +56,16 @@ fn plainly(
     [share, share * (d_shares.row(row)[lane] - mean) * scale]
 }
 
+/// Who sees whom, in vectors.
+#[derive(Clone, Copy)]
+struct Seen<V> {
+    sight: Sight,
+    bounds: [V; 2],
+    position: V,
+}
+
+// No closure here has instructions of the level: it would be compiled without them, and call each.
+
 /// As [`plainly`], of a row's numbers from `at` on.
 #[inline(always)]
 fn over_lanes<L: Lanes>(
@@ -63,13 +73,16 @@ fn over_lanes<L: Lanes>(
     products: &Products<'_>,
     [row, at]: [usize; 2],
     [log_sum, mean]: [L::Vector; 2],
-    seen: impl Fn(L::Vector) -> L::Vector,
+    seen: Seen<L::Vector>,
 ) -> [L::Vector; 2] {
     let power = lanes.splat(products.scale * std::f32::consts::LOG2_E);
     let score = lanes.mul(lanes.read(&products.scores.row(row)[at..]), power);
     // What is not seen may be larger.
     let power = lanes.min(lanes.sub(score, log_sum), lanes.splat(0.0));
-    let share = seen(lanes.exp2(power));
+    let mut share = lanes.exp2(power);
+    if seen.sight != Sight::Whole {
+        share = if_seen(lanes, share, seen.bounds, seen.position);
+    }
     let rest = lanes.sub(lanes.read(&products.d_shares.row(row)[at..]), mean);
     [share, lanes.mul(lanes.mul(share, lanes.splat(products.scale)), rest)]
 }
@@ -93,20 +106,19 @@ impl PanelKernel for OfQueries<'_> {
     fn simd<S: PanelLanes>(mut self, lanes: S) {
         let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
         for query in 0..self.run.count {
-            let bounds = self.run.bounds(query).map(|bound| base.splat(bound));
-            let sums = [self.log_sums[query], self.means[query]].map(|sum| base.splat(sum));
-            let d_score = |at: usize| {
-                let position = base.read(&self.positions[at..]);
-                let seen = |share| match self.sight {
-                    Sight::Whole => share,
-                    _ => if_seen(base, share, bounds, position),
-                };
-                over_lanes(base, &self.products, [query, at], sums, seen)[1]
-            };
+            let [oldest, newest] = self.run.bounds(query);
+            let bounds = [base.splat(oldest), base.splat(newest)];
+            let sums = [base.splat(self.log_sums[query]), base.splat(self.means[query])];
             let out = tile_row(&mut self.d_scores, query);
             for (i, out) in out.chunks_exact_mut(2 * count).enumerate() {
-                let at = 2 * count * i;
-                write_bf16(lanes, [d_score(at), d_score(at + count)], out);
+                let mut both = [base.splat(0.0); 2];
+                for (half, d_score) in both.iter_mut().enumerate() {
+                    let at = (2 * i + half) * count;
+                    let position = base.read(&self.positions[at..]);
+                    let seen = Seen { sight: self.sight, bounds, position };
+                    *d_score = over_lanes(base, &self.products, [query, at], sums, seen)[1];
+                }
+                write_bf16(lanes, both, out);
             }
         }
     }
@@ -134,19 +146,20 @@ impl PanelKernel for OfSlots<'_> {
         let queries = self.lanes;
         for (slot, position) in self.positions.iter().enumerate() {
             let position = base.splat(*position);
-            let both = |at: usize| {
-                let bounds = [&queries.oldest, &queries.newest].map(|ends| base.read(&ends[at..]));
-                let sums = [&queries.log_sums, &queries.means].map(|sums| base.read(&sums[at..]));
-                let seen = |share| match self.sight {
-                    Sight::Whole => share,
-                    _ => if_seen(base, share, bounds, position),
-                };
-                over_lanes(base, &self.products, [slot, at], sums, seen)
-            };
             let shares = tile_row(&mut self.shares, slot).chunks_exact_mut(2 * count);
             let d_scores = tile_row(&mut self.d_scores, slot).chunks_exact_mut(2 * count);
             for (i, (shares, d_scores)) in shares.zip(d_scores).enumerate() {
-                let [first, second] = [both(2 * count * i), both(2 * count * i + count)];
+                let mut both = [[base.splat(0.0); 2]; 2];
+                for (half, of_half) in both.iter_mut().enumerate() {
+                    let at = (2 * i + half) * count;
+                    let oldest = base.read(&queries.oldest[at..]);
+                    let bounds = [oldest, base.read(&queries.newest[at..])];
+                    let log_sum = base.read(&queries.log_sums[at..]);
+                    let sums = [log_sum, base.read(&queries.means[at..])];
+                    let seen = Seen { sight: self.sight, bounds, position };
+                    *of_half = over_lanes(base, &self.products, [slot, at], sums, seen);
+                }
+                let [first, second] = both;
                 write_bf16(lanes, [first[0], second[0]], shares);
                 write_bf16(lanes, [first[1], second[1]], d_scores);
             }

@@ -87,7 +87,8 @@ impl<O> Softmax<'_, O> {
     /// gives the largest, or the largest so far.
     #[inline(always)]
     fn scale_scores<L: Lanes>(&mut self, lanes: L, query: usize) -> L::Vector {
-        let bounds = self.run.bounds(query).map(|bound| lanes.splat(bound));
+        let [oldest, newest] = self.run.bounds(query);
+        let bounds = [lanes.splat(oldest), lanes.splat(newest)];
         let scale = lanes.splat(self.scale);
         let mut most = lanes.splat(self.largest[query]);
         for (run, (scores, sight)) in self.scores.iter_mut().zip(self.sights).enumerate() {
@@ -127,8 +128,8 @@ impl<O> Softmax<'_, O> {
             let scores = self.scores[run].row(query).chunks_exact(2 * count);
             for (scores, shares) in scores.zip(shares.chunks_exact_mut(2 * count)) {
                 let (first, second) = scores.split_at(count);
-                let share = |scores: &[f32]| base.exp2(base.sub(base.read(scores), shift));
-                let both = [share(first), share(second)];
+                let first = base.exp2(base.sub(base.read(first), shift));
+                let both = [first, base.exp2(base.sub(base.read(second), shift))];
                 total = base.add(total, base.add(both[0], both[1]));
                 write_bf16(lanes, both, shares);
             }

@@ -188,6 +188,7 @@ impl TuneArgs {
             alpha: 2.0 * self.lora_rank as f32,
             kind: LoraKind::Default,
             targets: LoraTargets::QUERY_VALUE,
+            dropout: 0.0,
             seed: 1,
         })
     }
@@ -196,6 +197,7 @@ impl TuneArgs {
         GradientOptions {
             loss_mean: LossMean::Targets,
             rounding: Rounding::EachRow,
+            dropout_seed: 0,
             lattice: LatticeOptions {
                 layers_per_cell: self.layers_per_cell,
                 cell_length: CellLength::Slots { multiplier: self.chunks_per_cell_multiplier },
