@@ -37,6 +37,8 @@ def main():
     options = parse_options()
     if not options.terrace.exists():
         sys.exit(f"{options.terrace} is missing: cargo build --release -p terrace")
+    if options.steps < 2:
+        sys.exit("--steps must be 2 or more: the adapter before the last step is compared")
     options.dir.mkdir(parents=True, exist_ok=True)
     folder = widened(options)
     texts = real_texts(options.texts)

@@ -1,4 +1,4 @@
-//! `true` and `false` as options take them, also as Python spells them.
+//! Values as several options take them: `true` and `false`, also as Python spells them, and shares.
 
 /// Any case: `true`, `True`, `FALSE`.
 pub fn flag(text: &str) -> Result<bool, String> {
@@ -7,6 +7,12 @@ pub fn flag(text: &str) -> Result<bool, String> {
         "false" => Ok(false),
         _ => Err("it must be true or false".to_owned()),
     }
+}
+
+/// Less than the whole.
+pub fn part(text: &str) -> Result<f64, String> {
+    let part = text.parse().ok().filter(|part| (0.0..1.0).contains(part));
+    part.ok_or_else(|| "it must be a number from 0 to 1, less than 1".to_owned())
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub mod trace_path;
 
 pub use engine_defaults::EngineDefaults;
 pub use engine_options::EngineOptions;
-pub use flags::flag;
+pub use flags::{flag, part};
 pub use idle_options::IdleOptions;
 pub use kv_cache_options::KvCacheOptions;
 pub use kv_tier::KvTier;

@@ -13,7 +13,7 @@ use terrace_tune::data::{
 };
 
 use crate::model_files::cache_folder;
-use crate::options::{at_least_one, flag};
+use crate::options::{at_least_one, flag, part};
 use crate::progress;
 
 #[derive(Args, Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct DataArgs {
 
     /// Share of the sequences that validate.
     #[arg(long = "data.val-split-fraction", value_name = "SHARE", default_value_t = 0.1,
-          value_parser = share)]
+          value_parser = part)]
     val_split_fraction: f64,
 
     /// Begin with the longest batch, which shows early whether memory is enough.
@@ -75,11 +75,6 @@ impl DataKind {
     fn named(name: &str) -> Self {
         if name == "LongBenchV2" { DataKind::LongBenchV2 } else { DataKind::JsonLines }
     }
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share| (0.0..1.0).contains(share));
-    share.ok_or_else(|| "it must be a number from 0 to 1, less than 1".to_owned())
 }
 
 impl DataArgs {

@@ -4,7 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
 use terrace_tune::{LoraKind, LoraOptions, LoraTargets};
 
-use crate::options::{at_least_one, flag};
+use crate::options::{at_least_one, flag, part};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "LoRA")]
@@ -20,8 +20,8 @@ pub struct LoraArgs {
 
     /// Share of a branch's inputs that are left out at random in training.
     #[arg(long = "lora.dropout", value_name = "SHARE", default_value_t = 0.0,
-          value_parser = share)]
-    dropout: f32,
+          value_parser = part)]
+    dropout: f64,
 
     /// A branch beside queries.
     #[arg(long = "lora.query", value_name = "BOOL", default_value_t = true,
@@ -69,11 +69,6 @@ fn kind_named(name: &str) -> LoraKind {
     found.expect("one of them").1
 }
 
-fn share(text: &str) -> Result<f32, String> {
-    let share = text.parse().ok().filter(|share| (0.0..1.0).contains(share));
-    share.ok_or_else(|| "it must be a number from 0 to 1, less than 1".to_owned())
-}
-
 impl LoraArgs {
     pub fn options(&self, seed: u64) -> LoraOptions {
         let LoraArgs { query, key, value, projection, mlp, head, .. } = *self;
@@ -82,7 +77,7 @@ impl LoraArgs {
             alpha: self.alpha,
             kind: self.kind,
             targets: LoraTargets { query, key, value, projection, mlp, head },
-            dropout: self.dropout,
+            dropout: self.dropout as f32,
             seed,
         }
     }
