@@ -19,7 +19,7 @@ def run(description, task, options=()):
     """Parses the command line and the gin file, and does the task; says plainly what is wrong."""
     parser = argparse.ArgumentParser(description=description, allow_abbrev=False)
     parser.add_argument("--gin-config-file", required=True)
-    parser.add_argument("--gin-bindings", nargs="*", default=[], metavar="CLASS.KEY=VALUE",
+    parser.add_argument("--gin-bindings", nargs="*", action="extend", default=[], metavar="CLASS.KEY=VALUE",
                         help="values that come before those of the file")
     for flag, text in options:
         parser.add_argument(flag, action="store_true", help=text)

@@ -5,12 +5,15 @@
 //! however many rows are computed at once, so a row's result does not depend on the rows beside it.
 //!
 //! Roofline: `2 rows` flops per number of a row that is read from cache; four rows at once keep
-//! the multipliers busy.
+//! the multipliers busy. Factors and rows are looked up once for a tile: the inner loop calls
+//! nothing.
 
 use crate::cpu::lanes::Lanes;
 
 /// Rows whose sums stay in registers.
 const GROUP: usize = 4;
+/// Rows that are added to all of them before the next ones.
+const DEPTH: usize = 64;
 
 /// Adds to the rows `out(0..rows)`, which have as many numbers as each of the `depth` rows.
 #[inline(always)]
@@ -22,13 +25,20 @@ pub(crate) fn accumulate<'o, 'r, L: Lanes>(
     row: impl Fn(usize) -> &'r [f32],
     out: impl Fn(usize) -> &'o mut [f32],
 ) {
-    let whole = rows - rows % GROUP;
-    for first in (0..whole).step_by(GROUP) {
-        let outs = [out(first), out(first + 1), out(first + 2), out(first + 3)];
-        add::<L, GROUP>(lanes, depth, |i, k| factor(first + i, k), &row, outs);
-    }
-    for i in whole..rows {
-        add::<L, 1>(lanes, depth, |_, k| factor(i, k), &row, [out(i)]);
+    let mut tile: [&[f32]; DEPTH] = [&[]; DEPTH];
+    for start in (0..depth).step_by(DEPTH) {
+        let tile = &mut tile[..DEPTH.min(depth - start)];
+        for (k, tile) in tile.iter_mut().enumerate() {
+            *tile = row(start + k);
+        }
+        let whole = rows - rows % GROUP;
+        for first in (0..whole).step_by(GROUP) {
+            let outs = [out(first), out(first + 1), out(first + 2), out(first + 3)];
+            add::<L, GROUP>(lanes, |i, k| factor(first + i, start + k), tile, outs);
+        }
+        for i in whole..rows {
+            add::<L, 1>(lanes, |_, k| factor(i, start + k), tile, [out(i)]);
+        }
     }
 }
 
@@ -49,13 +59,19 @@ pub(crate) fn accumulate_plainly<'o, 'r>(
 }
 
 #[inline(always)]
-fn add<'r, L: Lanes, const M: usize>(
+fn add<L: Lanes, const M: usize>(
     lanes: L,
-    depth: usize,
     factor: impl Fn(usize, usize) -> f32,
-    row: &impl Fn(usize) -> &'r [f32],
+    rows: &[&[f32]],
     mut outs: [&mut [f32]; M],
 ) {
+    let mut factors = [[0.0; M]; DEPTH];
+    let factors = &mut factors[..rows.len()];
+    for (k, factors) in factors.iter_mut().enumerate() {
+        for (i, packed) in factors.iter_mut().enumerate() {
+            *packed = factor(i, k);
+        }
+    }
     let columns = outs[0].len();
     let step = 2 * L::COUNT;
     let whole = columns - columns % step;
@@ -65,11 +81,11 @@ fn add<'r, L: Lanes, const M: usize>(
             let (first, second) = out[at..at + step].split_at(L::COUNT);
             *sums = [lanes.read(first), lanes.read(second)];
         }
-        for k in 0..depth {
-            let (first, second) = row(k)[at..at + step].split_at(L::COUNT);
+        for (row, factors) in rows.iter().zip(&*factors) {
+            let (first, second) = row[at..at + step].split_at(L::COUNT);
             let numbers = [lanes.read(first), lanes.read(second)];
-            for (i, sums) in sums.iter_mut().enumerate() {
-                let factor = lanes.splat(factor(i, k));
+            for (sums, factor) in sums.iter_mut().zip(factors) {
+                let factor = lanes.splat(*factor);
                 sums[0] = lanes.mul_add(factor, numbers[0], sums[0]);
                 sums[1] = lanes.mul_add(factor, numbers[1], sums[1]);
             }
@@ -87,10 +103,10 @@ fn add<'r, L: Lanes, const M: usize>(
         for (sum, out) in sums.iter_mut().zip(&outs) {
             *sum = lanes.read(&out[part.clone()]);
         }
-        for k in 0..depth {
-            let numbers = lanes.read(&row(k)[part.clone()]);
-            for (i, sum) in sums.iter_mut().enumerate() {
-                *sum = lanes.mul_add(lanes.splat(factor(i, k)), numbers, *sum);
+        for (row, factors) in rows.iter().zip(&*factors) {
+            let numbers = lanes.read(&row[part.clone()]);
+            for (sum, factor) in sums.iter_mut().zip(factors) {
+                *sum = lanes.mul_add(lanes.splat(*factor), numbers, *sum);
             }
         }
         for (sum, out) in sums.into_iter().zip(&mut outs) {

@@ -1,4 +1,4 @@
-//! `d_weight += d_out^T * x`: a task is a block of the weight's rows, which meets all tokens.
+//! `d_weight += d_out^T * x`: a task is a block of the weight, which meets all tokens.
 
 use std::ops::Range;
 
@@ -9,8 +9,10 @@ use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::lanes::{Kernel, Lanes};
 use crate::linear::accumulate::{accumulate, accumulate_plainly};
 
-/// Rows of the weight in a task: few enough that small weights keep all threads busy.
-const BLOCK_ROWS: usize = 8;
+/// Of the weight in a task: it stays in the first-level cache, and the few rows of a branch keep all
+/// threads busy.
+const BLOCK_ROWS: usize = 16;
+const BLOCK_COLUMNS: usize = 256;
 
 pub(crate) fn weight_gradient(
     ctx: &CpuCtx,
@@ -24,10 +26,12 @@ pub(crate) fn weight_gradient(
     assert_eq!(weight_columns, columns, "columns of the weight of weight_gradient");
     assert_eq!(d_out.dims(), [tokens, rows], "d_out of weight_gradient");
     let d_weight = SharedRows::<f32>::new(&mut d_weight);
-    ctx.pool.run(rows.div_ceil(BLOCK_ROWS), &|_, block| {
-        let start = block * BLOCK_ROWS;
-        let rows = start..rows.min(start + BLOCK_ROWS);
-        ctx.simd.run(Block { d_out, x, factor, rows, d_weight: &d_weight });
+    let row_blocks = rows.div_ceil(BLOCK_ROWS);
+    ctx.pool.run(row_blocks * columns.div_ceil(BLOCK_COLUMNS), &|_, task| {
+        let (row, column) = (task % row_blocks * BLOCK_ROWS, task / row_blocks * BLOCK_COLUMNS);
+        let rows = row..rows.min(row + BLOCK_ROWS);
+        let columns = column..columns.min(column + BLOCK_COLUMNS);
+        ctx.simd.run(Block { d_out, x, factor, rows, columns, d_weight: &d_weight });
     });
 }
 
@@ -36,6 +40,7 @@ struct Block<'a> {
     x: View<'a>,
     factor: f32,
     rows: Range<usize>,
+    columns: Range<usize>,
     d_weight: &'a SharedRows<'a, f32>,
 }
 
@@ -55,8 +60,13 @@ impl Block<'_> {
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     fn d_weight(&self, row: usize) -> &mut [f32] {
-        // SAFETY: the block's rows are this task's alone, and each is asked for once at a time.
-        unsafe { self.d_weight.row_mut(self.rows.start + row) }
+        // SAFETY: the block is this task's alone, and each of its rows is asked for once at a time.
+        unsafe { self.d_weight.part_mut(self.rows.start + row, self.columns.clone()) }
+    }
+
+    #[inline(always)]
+    fn x(&self, token: usize) -> &[f32] {
+        &self.x.row(token)[self.columns.clone()]
     }
 }
 
@@ -67,7 +77,7 @@ impl Kernel for Block<'_> {
             self.rows.len(),
             tokens,
             |row, token| self.scaled(token, row),
-            |token| self.x.row(token),
+            |token| self.x(token),
             |row| self.d_weight(row),
         );
     }
@@ -80,7 +90,7 @@ impl Kernel for Block<'_> {
                 self.rows.len(),
                 tokens.len(),
                 |row, k| self.scaled(tokens.start + k, row),
-                |k| self.x.row(tokens.start + k),
+                |k| self.x(tokens.start + k),
                 |row| self.d_weight(row),
             );
         }

@@ -1,22 +1,18 @@
 //! The chunk's attention: a task is some queries of one head, which meet all slots.
 
-use std::ops::Range;
-
 use half::bf16;
 use terrace_device::SharedRows;
 
 use super::add_sums::AddSums;
 use super::pack::{self, inputs_numbers, packed_numbers, panels_at, runs, tiles_at};
 use super::query_run::{QueryRun, Sight};
+use super::query_task::{QueryTask, SlotBlock};
 use super::scratch::Scratch;
-use super::slot_positions::SlotPositions;
 use super::softmax::{NOTHING_SEEN, Softmax};
-use super::{MET_ROWS_MOST, met_rows, own_rows};
+use super::{MET_ROWS_MOST, met_rows};
 use crate::attention::replay::args::ReplayQueries;
-use crate::attention::replay::head_rows::{HeadRows, of_slots};
 use crate::cpu::cpu_ctx::CpuCtx;
-use crate::cpu::lanes::Simd;
-use crate::linear::packed::{PairSums, SUM_ROWS, Units, multiply_rows, units};
+use crate::linear::packed::{PairSums, SUM_ROWS, Units, multiply_rows};
 use crate::tiles::{BLOCK_COLUMNS, TILE_NUMBERS, TILE_ROWS};
 
 pub(crate) fn attend(
@@ -25,26 +21,13 @@ pub(crate) fn attend(
     out: &SharedRows<'_, f32>,
     log_sums: &SharedRows<'_, f32>,
 ) {
-    let (at, own) = (queries.at, own_rows(queries.at.dim));
-    let tasks_of_head = at.tokens.div_ceil(own);
-    ctx.run_workers_with_scratch(at.seqs * at.heads * tasks_of_head, &|scratch, tasks| {
-        let mut units = units(ctx.simd);
-        for task in tasks {
-            let (head, first) = (task / tasks_of_head, task % tasks_of_head * own);
-            let rows = HeadRows { at, seq: head / at.heads, head: head % at.heads, first };
-            let count = own.min(at.tokens - first);
-            let task = Task { simd: ctx.simd, queries, rows, count, out, log_sums };
-            task.run(Scratch::of(scratch), &mut units);
-        }
+    QueryTask::run_all(ctx, queries, &|task, scratch, units| {
+        Task { task, out, log_sums }.run(scratch, units);
     });
 }
 
 struct Task<'a> {
-    simd: Simd,
-    queries: &'a ReplayQueries<'a>,
-    rows: HeadRows,
-    /// Queries.
-    count: usize,
+    task: QueryTask<'a>,
     out: &'a SharedRows<'a, f32>,
     log_sums: &'a SharedRows<'a, f32>,
 }
@@ -79,58 +62,40 @@ impl<'a> Memory<'a> {
 
 impl Task<'_> {
     fn run(&self, scratch: Scratch<'_>, units: &mut Units) {
-        let ReplayQueries { at, query, slots, .. } = *self.queries;
-        let mut memory = Memory::of(scratch, self.count, at.dim);
+        let QueryTask { simd, queries, rows, count } = self.task;
+        let dim = queries.at.dim;
+        let mut memory = Memory::of(scratch, count, dim);
         memory.largest.fill(NOTHING_SEEN);
         memory.total.fill(0.0);
-        (0..self.count).for_each(|token| self.out(token).fill(0.0));
-        let x = |token| self.rows.read(query, token);
-        pack::tiles(self.simd, self.count, x, at.dim, memory.queries);
-        let met = met_rows(at.dim);
-        for start in (0..slots.filled).step_by(met) {
-            self.meet(start..slots.filled.min(start + met), &mut memory, units);
+        (0..count).for_each(|token| self.out(token).fill(0.0));
+        pack::tiles(simd, count, |token| rows.read(queries.query, token), dim, memory.queries);
+        for block in self.task.blocks() {
+            pack::lanes(simd, block.count, |slot| block.key(slot), dim, memory.keys);
+            pack::inputs(simd, block.count, |slot| block.value(slot), dim, memory.values);
+            for run in self.task.runs() {
+                self.meet(run, &block, &mut memory, units);
+            }
         }
         self.finish(&memory);
     }
 
-    /// All queries and a block of slots.
-    fn meet(&self, block: Range<usize>, memory: &mut Memory<'_>, units: &mut Units) {
-        let ReplayQueries { at, slots, .. } = *self.queries;
-        let (row, start) = (self.rows.slot_row(), block.start);
-        let positions = SlotPositions::of(&slots.positions.row::<i32>(row)[block.clone()]);
-        let all = self.query_run(0, self.count);
-        if positions.runs().all(|run| all.sight(positions.ends(run)) == Sight::Nothing) {
-            return;
-        }
-        let [keys, values] = [slots.keys, slots.values].map(|view| {
-            let rows = of_slots(view, row, slots.filled);
-            move |slot: usize| &rows[(start + slot) * at.dim..][..at.dim]
-        });
-        pack::lanes(self.simd, block.len(), keys, at.dim, memory.keys);
-        pack::inputs(self.simd, block.len(), values, at.dim, memory.values);
-        for first in (0..self.count).step_by(SUM_ROWS) {
-            let run = self.query_run(first, SUM_ROWS.min(self.count - first));
-            self.meet_run(run, &positions, block.len(), memory, units);
-        }
-    }
-
     /// Some queries and a block of slots.
-    fn meet_run(
+    fn meet(
         &self,
         run: QueryRun<'_>,
-        positions: &SlotPositions,
-        slots: usize,
+        block: &SlotBlock<'_>,
         memory: &mut Memory<'_>,
         units: &mut Units,
     ) {
-        let (simd, dim) = (self.simd, self.queries.at.dim);
+        let QueryTask { simd, queries, count, .. } = self.task;
+        let (dim, positions) = (queries.at.dim, &block.positions);
         let mut sights = [Sight::Nothing; MET_ROWS_MOST / BLOCK_COLUMNS];
-        let sights = &mut sights[..runs(slots)];
+        let sights = &mut sights[..runs(block.count)];
         for (slot_run, sight) in sights.iter_mut().enumerate() {
             *sight = run.sight(positions.ends(slot_run));
         }
-        let first = run.first - self.rows.first;
-        let tiles = tiles_at(memory.queries, first / SUM_ROWS, self.count, dim);
+        let first = self.task.first_of(run);
+        let tiles = tiles_at(memory.queries, first / SUM_ROWS, count, dim);
         let scores = &mut memory.scores[..sights.len()];
         for (slot_run, scores) in scores.iter_mut().enumerate() {
             if sights[slot_run] != Sight::Nothing {
@@ -145,7 +110,7 @@ impl Task<'_> {
             slots: positions,
             sights,
             scores,
-            scale: self.queries.scale * std::f32::consts::LOG2_E,
+            scale: queries.scale * std::f32::consts::LOG2_E,
             largest: &mut memory.largest[first..first + run.count],
             total: &mut memory.total[first..first + run.count],
             shares: [&mut *upper, &mut *lower],
@@ -153,7 +118,7 @@ impl Task<'_> {
         });
         let shares = [&*upper, if TILE_ROWS < run.count { &*lower } else { &[] }];
         for columns in 0..runs(dim) {
-            let panels = panels_at(memory.values, columns, slots);
+            let panels = panels_at(memory.values, columns, block.count);
             multiply_rows(simd, units, shares, panels, run.count, memory.weighted);
             simd.run(AddSums {
                 sums: memory.weighted,
@@ -165,27 +130,22 @@ impl Task<'_> {
     }
 
     fn finish(&self, memory: &Memory<'_>) {
-        let at = self.queries.at;
-        for token in 0..self.count {
+        let QueryTask { queries, rows, count, .. } = self.task;
+        for token in 0..count {
             let (largest, total) = (memory.largest[token], memory.total[token]);
             let inverse = 1.0 / total;
             self.out(token).iter_mut().for_each(|out| *out *= inverse);
-            let (row, head) = (at.row(self.rows.seq, self.rows.first + token), self.rows.head);
+            let (row, head) = (queries.at.row(rows.seq, rows.first + token), rows.head);
             // SAFETY: these queries of this head are one task's.
             let log_sum = unsafe { self.log_sums.part_mut(row, head..head + 1) };
             log_sum[0] = (largest + total.log2()) * std::f32::consts::LN_2;
         }
     }
 
-    /// Some of the task's queries.
-    fn query_run(&self, first: usize, count: usize) -> QueryRun<'_> {
-        QueryRun { queries: self.queries, first: self.rows.first + first, count }
-    }
-
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     fn out(&self, token: usize) -> &mut [f32] {
         // SAFETY: these queries of this head are one task's, and each is asked for once at a time.
-        unsafe { self.rows.write(self.out, token) }
+        unsafe { self.task.out(self.out, token) }
     }
 }

@@ -16,6 +16,7 @@ mod d_slots;
 mod pack;
 mod query_lanes;
 mod query_run;
+mod query_task;
 mod score_gradients;
 mod scratch;
 mod slot_positions;
