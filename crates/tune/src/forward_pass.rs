@@ -108,10 +108,11 @@ impl ForwardPass<'_> {
     pub fn run(&self, decisions: &mut Decisions) -> Result<Checkpoints, Error> {
         let mut checkpoints = self.empty_checkpoints()?;
         let seqs = self.batch.seqs;
-        let layers = self.model.layers.iter().enumerate();
-        let mut slots: Vec<LayerSlots> = layers
-            .map(|(layer, weights)| LayerSlots::empty(weights.dims, seqs, self.cache.slots(layer)))
-            .collect::<Result<_, _>>()?;
+        let slots = self.model.layers.iter().enumerate().map(|(layer, weights)| {
+            let taken = self.cache.slots(layer).min(self.batch.tokens());
+            LayerSlots::empty(weights.dims, seqs, taken)
+        });
+        let mut slots: Vec<LayerSlots> = slots.collect::<Result<_, _>>()?;
         let mut traces = Vec::new();
         for cell in self.lattice.cells() {
             traces = self.run_cell(cell, &mut slots, decisions, &mut checkpoints)?;

@@ -31,9 +31,9 @@ impl BatchReplay {
         self.logs[0].chunks()
     }
 
-    /// Slots of a layer.
+    /// Slots of a layer that any token takes.
     pub(crate) fn slots(&self, layer: usize) -> usize {
-        self.logs[0].shape(layer).slots
+        self.logs[0].shape(layer).slots.min(self.logs[0].tokens())
     }
 
     /// `[seqs * kv_heads, tokens]`: where tokens at these positions went.
@@ -52,7 +52,7 @@ impl BatchReplay {
         let rows = self.logs.iter().flat_map(|log| self.heads(log, layer));
         let row = |(log, head): (&ReplayLog, usize)| {
             let mut positions = log.positions(layer, head, tokens);
-            positions.resize(log.shape(layer).slots, -1);
+            positions.resize(self.slots(layer), -1);
             positions
         };
         rows.flat_map(row).collect()
