@@ -20,9 +20,14 @@ pub fn run(input: &[u8]) -> bool {
     })
 }
 
-/// Its JSON is that of the same configuration. Bytes are compared: no number equals NaN.
+/// Its JSON is that of the same configuration. Bytes are compared, for no number equals NaN; where
+/// there is one its JSON, for JSON's has no sign.
 fn check_json(config: &ModelConfig) {
     let json = model_config_json(config).to_string();
     let again = read_model_config_json(&json).unwrap_or_else(|error| panic!("{error}: {json}"));
-    assert_eq!(again.encode_to_vec(), config.encode_to_vec(), "{json}");
+    if json.contains("NaN") {
+        assert_eq!(model_config_json(&again).to_string(), json);
+    } else {
+        assert_eq!(again.encode_to_vec(), config.encode_to_vec(), "{json}");
+    }
 }
