@@ -6,6 +6,7 @@
 //! the only crate where `unsafe` may stand.
 
 mod buffer;
+mod buffer_pool;
 pub mod cuda;
 mod device;
 mod dtype;
@@ -20,6 +21,7 @@ mod worker_pool;
 mod workspace;
 
 pub use buffer::Buffer;
+pub use buffer_pool::{BufferPool, PooledBuffer};
 pub use device::Device;
 pub use dtype::{DType, Element};
 pub use error::Error;

@@ -1,7 +1,7 @@
 //! The CPU's ops: what they run on, and those that are worth measuring or checking alone. The
 //! others are functions of their folders.
 
-use terrace_device::{View, ViewMut, WorkerPool};
+use terrace_device::{BufferPool, Device, View, ViewMut, WorkerPool};
 
 use crate::attention::dense::{self, AttentionArgs};
 use crate::cpu::cpu_ctx::CpuCtx;
@@ -14,11 +14,13 @@ use crate::linear::matmul::{self, Projection};
 
 pub struct CpuOps {
     pub(crate) ctx: CpuCtx,
+    /// For what a model is tuned with.
+    pub(crate) memory: BufferPool,
 }
 
 impl CpuOps {
     pub fn new(options: CpuOptions) -> Result<CpuOps, Error> {
-        Ok(CpuOps { ctx: CpuCtx::new(options)? })
+        Ok(CpuOps { ctx: CpuCtx::new(options)?, memory: BufferPool::new(Device::Cpu) })
     }
 
     pub fn compute(&self) -> Compute {

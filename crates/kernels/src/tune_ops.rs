@@ -5,13 +5,14 @@
 //! on the CPU; with [`Compute::Fast`](crate::Compute::Fast) products with weights and those of
 //! attention round both sides to bf16.
 
-use terrace_device::{View, ViewMut, WorkerPool};
+use terrace_device::{BufferPool, View, ViewMut, WorkerPool};
 
 use crate::attention::replay::{
     self, ChunkAt, KeptRows, ReplayGradients, ReplayQueries, RowGradients,
 };
 use crate::cpu::cpu_options::Compute;
 use crate::cpu_ops::CpuOps;
+use crate::elementwise::clear;
 use crate::elementwise::dropout::{self, Dropout};
 use crate::elementwise::gate::{self, Activation, GateGradients};
 use crate::elementwise::rms_norm::{self, RmsNormGradients};
@@ -63,6 +64,16 @@ impl TuneOps<'_> {
     /// The host's threads, for work of the caller's between ops.
     pub fn workers(&self) -> &WorkerPool {
         self.cpu.workers()
+    }
+
+    /// Where arrays of a pass are, which come and go.
+    pub fn memory(&self) -> &BufferPool {
+        &self.cpu.memory
+    }
+
+    /// f32 zeros, of any shape
+    pub fn clear(&self, x: ViewMut<'_>) {
+        self.timing("clear", || clear::clear(&self.cpu.ctx, x));
     }
 
     /// Brings one product to the device as its file has it.

@@ -50,7 +50,7 @@ impl BackwardPass<'_> {
         }
         if let Some(id) = self.model.embed.id {
             let tokens = 0..self.batch.tokens();
-            let (ids, d_x) = (self.batch.ids, d_rows.read(&tokens)?);
+            let (ids, d_x) = (self.batch.ids, d_rows.read(&self.ops, &tokens)?);
             let ids = View::of(ids, [ids.len()]);
             self.ops.embed_gradient(ids, d_x.view(), gradients.view_mut(id));
         }
@@ -68,7 +68,7 @@ impl BackwardPass<'_> {
         let kv = self.key_values(layers, inputs)?;
         let d_slots = layers.clone().map(|layer| {
             let dims = self.model.layers[layer].dims;
-            SlotGradients::none(dims, self.batch.seqs, self.replay.slots(layer))
+            SlotGradients::none(&self.ops, dims, self.batch.seqs, self.replay.slots(layer))
         });
         let mut d_slots: Vec<SlotGradients> = d_slots.collect::<Result<_, _>>()?;
         for cell in self.lattice.cells().iter().rev() {
@@ -77,7 +77,7 @@ impl BackwardPass<'_> {
                 Some(last_cell) => last_cell,
                 None => self.run_cell(layers, &pass, cell, inputs, &kv)?,
             };
-            let mut d_x = d_rows.read(&cell.tokens)?;
+            let mut d_x = d_rows.read(&self.ops, &cell.tokens)?;
             let each = layers.clone().zip(traces).zip(slots.iter_mut().zip(&mut d_slots));
             for ((layer, trace), (slots, d_slots)) in each.rev() {
                 let pass = self.layer_pass(layer, &pass);
@@ -98,7 +98,7 @@ impl BackwardPass<'_> {
         kv: &[LayerKv],
     ) -> Result<CellTrace, Error> {
         let mut slots = self.first_slots(layers, cell, kv)?;
-        let mut x = inputs.read(&cell.tokens)?;
+        let mut x = inputs.read(&self.ops, &cell.tokens)?;
         let mut traces: Vec<LayerTrace> = Vec::new();
         for (layer, slots) in layers.clone().zip(&mut slots) {
             let choice = SlotChoice::Replay(self.replay);
@@ -122,9 +122,9 @@ impl BackwardPass<'_> {
             match kv.get(i) {
                 Some([keys, values]) if cell.tokens.start > 0 => {
                     let tokens = cell.tokens.start;
-                    LayerSlots::gathered(dims, self.replay, layer, tokens, [keys, values])
+                    LayerSlots::gathered(&self.ops, dims, self.replay, layer, tokens, [keys, values])
                 }
-                _ => LayerSlots::empty(dims, self.batch.seqs, self.replay.slots(layer)),
+                _ => LayerSlots::empty(&self.ops, dims, self.batch.seqs, self.replay.slots(layer)),
             }
         });
         slots.collect()
@@ -149,16 +149,16 @@ impl BackwardPass<'_> {
             let blocks = [dims.kv_heads, dims.head_dim];
             let rows = || {
                 let format = self.kv_checkpoints;
-                StoredRows::new([seqs, kept_tokens], blocks, format, "grad.cachecp_qname")
+                StoredRows::new(&self.ops, [seqs, kept_tokens], blocks, format, "grad.cachecp_qname")
             };
             kv.push([rows()?, rows()?]);
             if layer + 1 < layers.end {
-                slots.push(LayerSlots::empty(dims, seqs, self.replay.slots(layer))?);
+                slots.push(LayerSlots::empty(&self.ops, dims, seqs, self.replay.slots(layer))?);
             }
         }
         for cell in cells {
             let pass = self.cell_pass(cell)?;
-            let mut x = inputs.read(&cell.tokens)?;
+            let mut x = inputs.read(&self.ops, &cell.tokens)?;
             for (i, layer) in layers.clone().enumerate() {
                 let pass = self.layer_pass(layer, &pass);
                 let Some(slots) = slots.get_mut(i) else {

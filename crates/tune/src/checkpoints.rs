@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use terrace_cache::policy::SlotFormat;
-use terrace_kernels::Quantiser;
+use terrace_kernels::{Quantiser, TuneOps};
 
 use crate::error::Error;
 use crate::tensor::Tensor;
@@ -27,13 +27,14 @@ enum Stored {
 impl StoredRows {
     /// Rows of `blocks` times `block` numbers of each token of each sequence.
     pub fn new(
+        ops: &TuneOps<'_>,
         [seqs, tokens]: [usize; 2],
         [blocks, block]: [usize; 2],
         format: SlotFormat,
         argument: &'static str,
     ) -> Result<Self, Error> {
         let bytes = match format.quantiser() {
-            None => Stored::Plain(Tensor::zeros("checkpoints", [seqs * tokens, blocks * block])?),
+            None => Stored::Plain(Tensor::zeros(ops, "checkpoints", [seqs * tokens, blocks * block])?),
             Some(quantiser) if quantiser.fits(block) => {
                 let bytes = seqs * tokens * blocks * quantiser.row_bytes(block);
                 Stored::Quantised(quantiser, vec![0; bytes])
@@ -72,8 +73,8 @@ impl StoredRows {
     }
 
     /// `[seqs * tokens.len(), width]`
-    pub fn read(&self, tokens: &Range<usize>) -> Result<Tensor, Error> {
-        let mut rows = Tensor::zeros("rows of a cell", [self.seqs * tokens.len(), self.width()])?;
+    pub fn read(&self, ops: &TuneOps<'_>, tokens: &Range<usize>) -> Result<Tensor, Error> {
+        let mut rows = Tensor::unset(ops, "rows of a cell", [self.seqs * tokens.len(), self.width()])?;
         let out = rows.numbers_mut::<f32>().chunks_exact_mut(self.block);
         for (i, out) in out.enumerate() {
             let (row, block) = (i / self.blocks, i % self.blocks);
@@ -102,6 +103,7 @@ impl StoredRows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exact_ops::exact_ops;
 
     /// Blocks whose numbers are all far from zero have zero points beyond a byte, which some
     /// programs cut off.
@@ -111,10 +113,12 @@ mod tests {
             [("default", 0.0), ("torch-quantized8", 0.01), ("torch-quantized4", 0.1)]
         {
             let format = SlotFormat::named(name).expect("a known format");
-            let mut rows = StoredRows::new([2, 3], [2, 4], format, "grad.layercp_qname").unwrap();
+            let ops = exact_ops();
+            let ops = ops.tuning().unwrap();
+            let mut rows = StoredRows::new(&ops, [2, 3], [2, 4], format, "grad.layercp_qname").unwrap();
             let numbers: Vec<f32> = (0..2 * 2 * 8).map(|i| 10.0 + (i as f32).sin()).collect();
             rows.write(&(1..3), &numbers);
-            let read = rows.read(&(1..3)).unwrap();
+            let read = rows.read(&ops, &(1..3)).unwrap();
             for (got, want) in read.numbers::<f32>().iter().zip(&numbers) {
                 assert!((got - want).abs() <= slack, "{name}: {got} is not {want}");
             }

@@ -110,7 +110,7 @@ impl ForwardPass<'_> {
         let seqs = self.batch.seqs;
         let slots = self.model.layers.iter().enumerate().map(|(layer, weights)| {
             let taken = self.cache.slots(layer).min(self.batch.tokens());
-            LayerSlots::empty(weights.dims, seqs, taken)
+            LayerSlots::empty(&self.ops, weights.dims, seqs, taken)
         });
         let mut slots: Vec<LayerSlots> = slots.collect::<Result<_, _>>()?;
         let mut traces = Vec::new();
@@ -180,7 +180,7 @@ impl ForwardPass<'_> {
 
     fn embed(&self, cell: &Cell) -> Result<Tensor, Error> {
         let ids = self.batch.ids_at(&cell.tokens);
-        let mut x = Tensor::zeros("embedded tokens", [ids.len(), self.model.hidden])?;
+        let mut x = Tensor::unset(&self.ops, "embedded tokens", [ids.len(), self.model.hidden])?;
         self.ops.embed(View::of(&ids, [ids.len()]), &self.model.embed.linear, x.view_mut());
         Ok(x)
     }
@@ -204,10 +204,10 @@ impl ForwardPass<'_> {
         let format = self.options.layer_checkpoints;
         // Two halves of a row, each with its own scale.
         let blocks = if hidden.is_multiple_of(2) { [2, hidden / 2] } else { [1, hidden] };
-        let inputs = |_| StoredRows::new([seqs, tokens], blocks, format, "grad.layercp_qname");
+        let inputs = |_| StoredRows::new(&self.ops, [seqs, tokens], blocks, format, "grad.layercp_qname");
         let plain = SlotFormat::Plain;
         let given = self.model.head_model.positions(self.batch).len();
-        let outputs = StoredRows::new([seqs, given], [1, hidden], plain, "grad.layercp_qname")?;
+        let outputs = StoredRows::new(&self.ops, [seqs, given], [1, hidden], plain, "grad.layercp_qname")?;
         let rows = match self.keeps {
             Keeps::RowInputs => self.lattice.rows(),
             Keeps::Outputs => &[],

@@ -57,7 +57,7 @@ impl GradientPass<'_> {
     pub fn loss(&self, batch: &Batch<'_>) -> Result<f64, Error> {
         self.check(batch)?;
         let mut decisions = Decisions::of_policy(self.cache, self.model, batch.seqs)?;
-        let (lattice, rope) = (self.lattice(batch)?, BatchRope::new(self.spec)?);
+        let (lattice, rope) = (self.lattice(batch)?, BatchRope::new(&self.ops, self.spec)?);
         let checkpoints = self.forward(batch, &lattice, &rope, Keeps::Outputs, &mut decisions)?;
         self.head(batch).run(&checkpoints.outputs, None)
     }
@@ -97,7 +97,7 @@ impl GradientPass<'_> {
         mut decisions: Decisions,
         gradients: &mut Gradients,
     ) -> Result<BatchLoss, Error> {
-        let (lattice, rope) = (self.lattice(batch)?, BatchRope::new(self.spec)?);
+        let (lattice, rope) = (self.lattice(batch)?, BatchRope::new(&self.ops, self.spec)?);
         let GradientPass { ops, model, options, .. } = self;
         let start = Instant::now();
         let checkpoints = self.forward(batch, &lattice, &rope, Keeps::RowInputs, &mut decisions)?;
@@ -105,6 +105,7 @@ impl GradientPass<'_> {
         let replay = decisions.into_replay();
         // What no target asks for has no gradient. Never quantised: errors would add up by rows.
         let mut d_rows = StoredRows::new(
+            ops,
             [batch.seqs, batch.tokens()],
             [1, model.hidden],
             SlotFormat::Plain,

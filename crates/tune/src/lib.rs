@@ -44,6 +44,8 @@ mod batch;
 mod checkpoints;
 pub mod data;
 mod error;
+#[cfg(test)]
+mod exact_ops;
 mod forward_pass;
 pub mod golden;
 mod gradient_options;

@@ -1,6 +1,7 @@
 //! Ops that go row by row or element by element.
 
 pub(crate) mod cast;
+pub(crate) mod clear;
 pub(crate) mod dropout;
 pub(crate) mod embed;
 pub(crate) mod gate;

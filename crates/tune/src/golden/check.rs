@@ -67,7 +67,7 @@ impl Check<'_> {
         let pass =
             GradientPass { ops: self.ops, model: &model, spec: &spec, cache: &cache, options };
         self.check_lattice(&pass, &batch, findings)?;
-        let mut gradients = Gradients::zeros(model.parameters())?;
+        let mut gradients = Gradients::zeros(&self.ops, model.parameters())?;
         let recorded = self.recorded(seqs)?;
         let found = match run.ring_slots() {
             0 => {

@@ -52,7 +52,7 @@ impl ModelPass<'_> {
             for positions in chunks.iter().rev() {
                 let chunk = self.outputs(outputs, positions)?;
                 let given = chunk.head_chunk();
-                let mut d_given = Tensor::zeros("gradients of the head", chunk.given().shape())?;
+                let mut d_given = Tensor::zeros(&self.pass.ops, "gradients of the head", chunk.given().shape())?;
                 let mut d_own = gradients.slices_mut(&self.pass.model.head_parameters);
                 head.backward(&given, &d_losses, d_given.numbers_mut(), &mut d_own);
                 let d_x = self.backward(&chunk, d_given, gradients)?;
@@ -97,8 +97,8 @@ impl ModelPass<'_> {
         let HeadPass { ops, model, batch, .. } = self.pass;
         let TunedModel { final_norm, norm_eps, .. } = model;
         let first = model.head_model.positions(batch).start;
-        let x = outputs.read(&(positions.start - first..positions.end - first))?;
-        let mut normed = Tensor::zeros("normed outputs", x.shape())?;
+        let x = outputs.read(&ops, &(positions.start - first..positions.end - first))?;
+        let mut normed = Tensor::unset(&ops, "normed outputs", x.shape())?;
         ops.rms_norm(x.view(), final_norm.tensor.view(), *norm_eps, normed.view_mut());
         let logits = match (self.head.needs_logits(), &model.head) {
             (false, _) => None,
@@ -109,7 +109,7 @@ impl ModelPass<'_> {
             (true, None) => {
                 let rows = batch.seqs * positions.len();
                 let table = &model.embed.linear;
-                let mut logits = Tensor::zeros("logits", [rows, table.rows()])?;
+                let mut logits = Tensor::unset(&ops, "logits", [rows, table.rows()])?;
                 ops.project(normed.view(), table, logits.view_mut());
                 Some((logits, None))
             }
@@ -139,7 +139,7 @@ impl ModelPass<'_> {
         let d_normed = match &chunk.logits {
             None => d_given,
             Some((_, trace)) => {
-                let mut d_normed = Tensor::zeros("gradients of outputs", chunk.x.shape())?;
+                let mut d_normed = Tensor::zeros(&ops, "gradients of outputs", chunk.x.shape())?;
                 let normed = chunk.normed.view();
                 match (&model.head, trace) {
                     (Some(head), Some(trace)) => {
@@ -158,7 +158,7 @@ impl ModelPass<'_> {
                 d_normed
             }
         };
-        let mut d_x = Tensor::zeros("gradients of outputs", chunk.x.shape())?;
+        let mut d_x = Tensor::zeros(&ops, "gradients of outputs", chunk.x.shape())?;
         ops.rms_norm_gradients(RmsNormGradients {
             x: chunk.x.view(),
             weight: model.final_norm.tensor.view(),

@@ -29,7 +29,7 @@ impl NextTokenPass<'_> {
         let mut loss = 0.0;
         for start in (0..targets).step_by(step) {
             let range = start..targets.min(start + step);
-            let x = outputs.read(&range)?;
+            let x = outputs.read(&self.pass.ops, &range)?;
             let wanted = gradients.as_mut().map(|wanted| &mut *wanted.gradients);
             let (sum, d_x) = self.run_rows(&x, &range, &factors, wanted)?;
             loss += sum;
@@ -53,7 +53,7 @@ impl NextTokenPass<'_> {
         let HeadPass { ops, model, .. } = self.pass;
         let TunedModel { final_norm, norm_eps, .. } = model;
         let weight = final_norm.tensor.view();
-        let mut normed = Tensor::zeros("normed outputs", x.shape())?;
+        let mut normed = Tensor::unset(&ops, "normed outputs", x.shape())?;
         ops.rms_norm(x.view(), weight, *norm_eps, normed.view_mut());
         let targets = self.of_range(self.pass.batch.targets, range);
         let factors = self.of_range(factors, range);
@@ -64,7 +64,7 @@ impl NextTokenPass<'_> {
         let (Some(d_normed), Some(gradients)) = (d_normed, gradients) else {
             return Ok((sum, None));
         };
-        let mut d_x = Tensor::zeros("gradients of outputs", x.shape())?;
+        let mut d_x = Tensor::zeros(&ops, "gradients of outputs", x.shape())?;
         ops.rms_norm_gradients(RmsNormGradients {
             x: x.view(),
             weight,
@@ -91,17 +91,17 @@ impl NextTokenPass<'_> {
             None => &model.embed,
         };
         let block = (logits_most / rows).clamp(1, head.rows());
-        let mut logits = Tensor::zeros("logits", [rows, block])?;
-        let mut found = Tensor::zeros("sums of logits", [rows, 3])?;
-        let mut losses = Tensor::zeros("losses", [rows])?;
+        let mut logits = Tensor::unset(&ops, "logits", [rows, block])?;
+        let mut found = Tensor::zeros(&ops, "sums of logits", [rows, 3])?;
+        let mut losses = Tensor::unset(&ops, "losses", [rows])?;
         let mut d_x = match &gradients {
-            Some(_) => Some(Tensor::zeros("gradients of outputs", x.shape())?),
+            Some(_) => Some(Tensor::zeros(&ops, "gradients of outputs", x.shape())?),
             None => None,
         };
         let lora = model.head.as_ref().and_then(|head| head.lora.as_ref());
         let rank = lora.map_or(1, |lora| lora.rank());
-        let mut inner = Tensor::zeros("inner rows of branches", [rows, rank])?;
-        let mut d_inner = Tensor::zeros("gradients of branches", [rows, rank])?;
+        let mut inner = Tensor::zeros(&ops, "inner rows of branches", [rows, rank])?;
+        let mut d_inner = Tensor::zeros(&ops, "gradients of branches", [rows, rank])?;
         // A head has a weight that is trained, or a branch that is.
         let mut d_head = None;
         let mut head_lora = None;

@@ -1,6 +1,6 @@
 //! A layer's backward pass over a cell, chunk by chunk from the last.
 
-use terrace_kernels::{GateGradients, ReplayGradients, ReplayQueries, RowGradients};
+use terrace_kernels::{TuneOps, GateGradients, ReplayGradients, ReplayQueries, RowGradients};
 
 use super::forward::LayerTrace;
 use super::layer_pass::LayerPass;
@@ -17,9 +17,9 @@ pub(crate) struct SlotGradients {
 }
 
 impl SlotGradients {
-    pub fn none(dims: LayerDims, seqs: usize, slots: usize) -> Result<Self, Error> {
+    pub fn none(ops: &TuneOps<'_>, dims: LayerDims, seqs: usize, slots: usize) -> Result<Self, Error> {
         let shape = [seqs * dims.kv_heads, slots, dims.head_dim];
-        let zeros = || Tensor::zeros("gradients of slots", shape);
+        let zeros = || Tensor::zeros(ops, "gradients of slots", shape);
         Ok(SlotGradients { keys: zeros()?, values: zeros()? })
     }
 }
@@ -38,7 +38,7 @@ impl LayerPass<'_> {
         let LayerPass { ops, weights, .. } = self;
         let dropped = self.cell.dropped();
         let d_middle = self.feed_forward_backward(&trace, d_out, gradients)?;
-        let mut d_attended = Tensor::zeros("gradients of attention", trace.attended.shape())?;
+        let mut d_attended = Tensor::zeros(ops, "gradients of attention", trace.attended.shape())?;
         let d_middle_view = d_middle.view();
         let attended = trace.attended.view();
         let output = &weights.output;
@@ -52,7 +52,7 @@ impl LayerPass<'_> {
         )?;
         let [d_query, d_key, d_value] =
             self.attention_backward(&mut trace, &d_attended, slots, d_slots)?;
-        let mut d_normed = Tensor::zeros("gradients of normed rows", trace.normed.shape())?;
+        let mut d_normed = Tensor::zeros(ops, "gradients of normed rows", trace.normed.shape())?;
         let normed = trace.normed.view();
         self.queries().backward(normed, &trace.query, d_query, &mut d_normed, gradients)?;
         self.keys().backward(normed, &trace.key, d_key, &mut d_normed, gradients)?;
@@ -82,7 +82,7 @@ impl LayerPass<'_> {
         let dropped = self.cell.dropped();
         let ((gate, gate_trace), (up, up_trace)) = (&trace.gate, &trace.up);
         let shape = gate.shape();
-        let mut d_gated = Tensor::zeros("gradients of gated units", shape)?;
+        let mut d_gated = Tensor::zeros(ops, "gradients of gated units", shape)?;
         let gated = trace.gated.view();
         weights.down.backward(
             ops,
@@ -92,8 +92,8 @@ impl LayerPass<'_> {
             &mut d_gated,
             gradients,
         )?;
-        let mut d_gate = Tensor::zeros("gradients of gates", shape)?;
-        let mut d_up = Tensor::zeros("gradients of gates", shape)?;
+        let mut d_gate = Tensor::unset(ops, "gradients of gates", shape)?;
+        let mut d_up = Tensor::unset(ops, "gradients of gates", shape)?;
         ops.gate_gradients(GateGradients {
             gate: gate.view(),
             up: up.view(),
@@ -102,7 +102,7 @@ impl LayerPass<'_> {
             d_gate: d_gate.view_mut(),
             d_up: d_up.view_mut(),
         });
-        let mut d_normed = Tensor::zeros("gradients of normed rows", trace.normed_middle.shape())?;
+        let mut d_normed = Tensor::zeros(ops, "gradients of normed rows", trace.normed_middle.shape())?;
         let normed = trace.normed_middle.view();
         weights.gate.backward(
             ops,
@@ -135,7 +135,7 @@ impl LayerPass<'_> {
         d_slots: &mut SlotGradients,
     ) -> Result<[Tensor; 3], Error> {
         let LayerPass { ops, weights, .. } = self;
-        let zeros = |like: &Tensor| Tensor::zeros("gradients of heads", like.shape());
+        let zeros = |like: &Tensor| Tensor::unset(ops, "gradients of heads", like.shape());
         let mut d_query = zeros(&trace.query.rotated)?;
         let (mut d_key, mut d_value) = (zeros(&trace.key.rotated)?, zeros(&trace.value.rows)?);
         while let Some(placed) = trace.placed.pop() {

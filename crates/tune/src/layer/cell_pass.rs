@@ -18,10 +18,10 @@ pub(crate) struct BatchRope {
 }
 
 impl BatchRope {
-    pub fn new(spec: &DecoderSpec) -> Result<Self, Error> {
+    pub fn new(ops: &TuneOps<'_>, spec: &DecoderSpec) -> Result<Self, Error> {
         let rope = |rope: &terrace_model::RopeSpec| {
             let pairs = rope.inv_freq.len();
-            let frequencies = Tensor::of("frequencies", &rope.inv_freq, [1, pairs])?;
+            let frequencies = Tensor::of(ops, "frequencies", &rope.inv_freq, [1, pairs])?;
             Ok((frequencies, rope.scale, rope.style))
         };
         let layers = spec.layers.iter().map(|layer| {
@@ -65,7 +65,7 @@ impl<'a> CellPass<'a> {
             (0..rows).map(|row| (tokens.start + row % tokens.len()) as i32).collect();
         let angles = rope.ropes.iter().map(|(frequencies, scale, _)| {
             let [_, pairs] = frequencies.view().dims();
-            let zeros = || Tensor::zeros("angles of a cell", [rows, pairs]);
+            let zeros = || Tensor::unset(ops, "angles of a cell", [rows, pairs]);
             let (mut cos, mut sin) = (zeros()?, zeros()?);
             ops.rope_angles(RopeAnglesArgs {
                 positions: terrace_device::View::of(&positions, [rows]),

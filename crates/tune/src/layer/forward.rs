@@ -64,7 +64,7 @@ impl LayerPass<'_> {
         let normed_middle = self.norm(&middle, &weights.ffn_norm)?;
         let gate = weights.gate.forward(ops, normed_middle.view(), dropped)?;
         let up = weights.up.forward(ops, normed_middle.view(), dropped)?;
-        let mut gated = Tensor::zeros("gated units", gate.0.shape())?;
+        let mut gated = Tensor::unset(ops, "gated units", gate.0.shape())?;
         ops.gate(gate.0.view(), up.0.view(), dims.activation, gated.view_mut());
         let (mut out, down) = weights.down.forward(ops, gated.view(), dropped)?;
         ops.add(out.view_mut(), middle.view());
@@ -99,10 +99,10 @@ impl LayerPass<'_> {
     ) -> Result<Attended, Error> {
         let LayerPass { ops, cell, layer, weights } = self;
         let (dims, rows) = (weights.dims, cell.rows());
-        let mut out = Tensor::zeros("attention", [rows, dims.heads * dims.head_dim])?;
-        let mut log_sums = Tensor::zeros("attention's sums", [rows, dims.heads])?;
+        let mut out = Tensor::unset(ops, "attention", [rows, dims.heads * dims.head_dim])?;
+        let mut log_sums = Tensor::unset(ops, "attention's sums", [rows, dims.heads])?;
         let live = [&key.rotated, &value.rows];
-        let stored = rounded.map(|formats| round(live, formats, dims.head_dim)).transpose()?;
+        let stored = rounded.map(|formats| round(ops, live, formats, dims.head_dim)).transpose()?;
         let stored = stored.as_ref().map_or(live, |[keys, values]| [keys, values]);
         let mut placed = Vec::new();
         for at in cell.chunks_of(dims) {
@@ -147,7 +147,7 @@ fn score(
     policy.commit([&keys, &values]);
     if policy.wants_weights() {
         let shape = [at.seqs * at.kv_heads, queries.slots.filled];
-        let mut weights = Tensor::zeros("attention's weights", shape)?;
+        let mut weights = Tensor::zeros(ops, "attention's weights", shape)?;
         ops.weight_sums(queries, log_sums, weights.view_mut());
         policy.add_weights(at.tokens, weights.numbers());
     }
@@ -166,9 +166,11 @@ fn chunk_rows(rows: &[f32], at: &ChunkAt) -> Vec<f32> {
 }
 
 /// What rows read as once they are stored.
-fn round(rows: [&Tensor; 2], formats: [SlotFormat; 2], dim: usize) -> Result<[Tensor; 2], Error> {
+fn round(
+    ops: &TuneOps<'_>,
+    rows: [&Tensor; 2], formats: [SlotFormat; 2], dim: usize) -> Result<[Tensor; 2], Error> {
     let [keys, values] = rows;
-    let [mut keys, mut values] = [keys.copy("stored keys")?, values.copy("stored values")?];
+    let [mut keys, mut values] = [keys.copy(ops, "stored keys")?, values.copy(ops, "stored values")?];
     for (rows, format) in [&mut keys, &mut values].into_iter().zip(formats) {
         for row in rows.numbers_mut::<f32>().chunks_exact_mut(dim) {
             format.pass(row);

@@ -38,7 +38,7 @@ impl HeadProjection<'_> {
         let shape = self.shape();
         let mut raw = None;
         if let Some(norm) = self.norm {
-            let mut normed = Tensor::zeros("normed heads", out.shape())?;
+            let mut normed = Tensor::unset(ops, "normed heads", out.shape())?;
             let weight = norm.tensor.view();
             ops.rms_norm(out.as_shape(shape), weight, cell.norm_eps, normed.as_shape_mut(shape));
             raw = Some(std::mem::replace(&mut out, normed));
@@ -62,7 +62,7 @@ impl HeadProjection<'_> {
         let (angles, style) = cell.angles(*layer);
         ops.rope_gradient(d_heads.as_shape_mut(shape), angles, style);
         if let (Some(norm), Some(raw)) = (self.norm, &heads.raw) {
-            let mut d_raw = Tensor::zeros("gradients of heads", raw.shape())?;
+            let mut d_raw = Tensor::zeros(ops, "gradients of heads", raw.shape())?;
             ops.rms_norm_gradients(RmsNormGradients {
                 x: raw.as_shape(shape),
                 weight: norm.tensor.view(),

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use terrace_device::ViewMut;
+use terrace_kernels::TuneOps;
 
 use super::parameter::{ParameterId, ParameterInfo};
 use crate::error::Error;
@@ -14,10 +15,10 @@ pub struct Gradients {
 
 impl Gradients {
     /// None of anything.
-    pub fn zeros(parameters: &[ParameterInfo]) -> Result<Self, Error> {
+    pub fn zeros(ops: &TuneOps<'_>, parameters: &[ParameterInfo]) -> Result<Self, Error> {
         let zeros = |info: &ParameterInfo| match info.shape[..] {
-            [count] => Tensor::zeros("gradients", [count]),
-            [rows, columns] => Tensor::zeros("gradients", [rows, columns]),
+            [count] => Tensor::zeros(ops, "gradients", [count]),
+            [rows, columns] => Tensor::zeros(ops, "gradients", [rows, columns]),
             _ => unreachable!("parameters are vectors and matrices"),
         };
         Ok(Gradients { tensors: parameters.iter().map(zeros).collect::<Result<_, _>>()? })

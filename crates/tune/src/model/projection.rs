@@ -78,11 +78,11 @@ impl Projection {
         dropped: Option<DroppedRows>,
     ) -> Result<(Tensor, ProjectionTrace), Error> {
         let ([tokens, _], rows) = (x.dims(), self.rows());
-        let mut out = Tensor::zeros("outputs of products", [tokens, rows])?;
+        let mut out = Tensor::unset(ops, "outputs of products", [tokens, rows])?;
         ops.project(x, &self.base.linear, out.view_mut());
         let mut trace = ProjectionTrace { inner: None, before: None, rows: None };
         if let Some(lora) = &self.lora {
-            let mut inner = Tensor::zeros("inner rows of branches", [tokens, lora.rank()])?;
+            let mut inner = Tensor::unset(ops, "inner rows of branches", [tokens, lora.rank()])?;
             let seen = lora.seen(ops, x, dropped)?;
             let x = seen.as_ref().map_or(x, Tensor::view);
             match &lora.form {
@@ -90,9 +90,9 @@ impl Projection {
                     ops.add_branch(x, lora.branch(), inner.view_mut(), out.view_mut());
                 }
                 LoraForm::RmsNorm(weight) => {
-                    let mut added = Tensor::zeros("outputs of branches", [tokens, rows])?;
+                    let mut added = Tensor::zeros(ops, "outputs of branches", [tokens, rows])?;
                     ops.add_branch(x, lora.branch(), inner.view_mut(), added.view_mut());
-                    let mut normed = Tensor::zeros("norms of branches", [tokens, rows])?;
+                    let mut normed = Tensor::unset(ops, "norms of branches", [tokens, rows])?;
                     let weight = weight.tensor.view();
                     ops.rms_norm(added.view(), weight, LORA_NORM_EPS, normed.view_mut());
                     ops.add(out.view_mut(), normed.view());
@@ -101,7 +101,7 @@ impl Projection {
                 LoraForm::Dora(lengths) => {
                     ops.add_branch(x, lora.branch(), inner.view_mut(), out.view_mut());
                     let lengths = self.row_lengths(ops, lora, lengths)?;
-                    let mut scaled = Tensor::zeros("outputs of products", [tokens, rows])?;
+                    let mut scaled = Tensor::unset(ops, "outputs of products", [tokens, rows])?;
                     ops.scale_columns(out.view(), lengths.factors.view(), scaled.view_mut());
                     trace.before = Some(std::mem::replace(&mut out, scaled));
                     trace.rows = Some(lengths);
@@ -143,7 +143,7 @@ impl Projection {
             }
             LoraForm::RmsNorm(weight) => {
                 ops.input_gradient(d_out, &self.base.linear, d_x.view_mut());
-                let mut d_added = Tensor::zeros("gradients of branches", shape)?;
+                let mut d_added = Tensor::zeros(ops, "gradients of branches", shape)?;
                 ops.rms_norm_gradients(RmsNormGradients {
                     x: trace.before(),
                     weight: weight.tensor.view(),
@@ -159,7 +159,7 @@ impl Projection {
                 if let Some(id) = lengths.id {
                     rows.add_gradients(ops, trace.before(), d_out, gradients.numbers_mut(id))?;
                 }
-                let mut d_sum = Tensor::zeros("gradients of products", shape)?;
+                let mut d_sum = Tensor::unset(ops, "gradients of products", shape)?;
                 ops.scale_columns(d_out, rows.factors.view(), d_sum.view_mut());
                 ops.input_gradient(d_sum.view(), &self.base.linear, d_x.view_mut());
                 lora.backward(ops, x, (trace, dropped), d_sum.view(), d_x, gradients)
@@ -186,9 +186,9 @@ impl Projection {
         lora: &Lora,
         lengths: &VectorParameter,
     ) -> Result<RowLengths, Error> {
-        let mut norms = Tensor::zeros("norms of rows", [self.rows()])?;
+        let mut norms = Tensor::unset(ops, "norms of rows", [self.rows()])?;
         ops.branch_row_norms(&self.base.linear, lora.branch(), norms.view_mut());
-        let mut factors = norms.copy("lengths of rows")?;
+        let mut factors = norms.copy(ops, "lengths of rows")?;
         let pairs = factors.numbers_mut::<f32>().iter_mut().zip(lengths.tensor.numbers::<f32>());
         pairs.for_each(|(factor, length)| *factor = length / *factor);
         Ok(RowLengths { norms, factors })
@@ -213,7 +213,7 @@ impl Lora {
     ) -> Result<Option<Tensor>, Error> {
         let dropout = dropped.and_then(|rows| self.dropout(rows));
         let seen = dropout.map(|dropout| {
-            let mut seen = Tensor::zeros("inputs of branches", x.dims::<2>())?;
+            let mut seen = Tensor::unset(ops, "inputs of branches", x.dims::<2>())?;
             ops.drop_out(x, dropout, seen.view_mut());
             Ok(seen)
         });
@@ -241,7 +241,7 @@ impl Lora {
     ) -> Result<(), Error> {
         let [tokens, _] = d_out.dims();
         let inner = trace.inner.as_ref().expect("kept by the forward pass");
-        let mut d_inner = Tensor::zeros("gradients of branches", [tokens, self.rank()])?;
+        let mut d_inner = Tensor::unset(ops, "gradients of branches", [tokens, self.rank()])?;
         let ids = [&self.a, &self.b].map(|matrix| matrix.id.expect("a branch is trained"));
         let [d_a, d_b] = gradients.pair_mut(ids);
         let args = |x, d_x| LoraGradients {
@@ -257,8 +257,8 @@ impl Lora {
             ops.lora_gradients(self.branch(), args(x, d_x.view_mut()));
             return Ok(());
         };
-        let zeros = || Tensor::zeros("inputs of branches", x.dims::<2>());
-        let (mut seen, mut d_seen) = (zeros()?, zeros()?);
+        let mut seen = Tensor::unset(ops, "inputs of branches", x.dims::<2>())?;
+        let mut d_seen = Tensor::zeros(ops, "inputs of branches", x.dims::<2>())?;
         ops.drop_out(x, dropout, seen.view_mut());
         ops.lora_gradients(self.branch(), args(seen.view(), d_seen.view_mut()));
         // What was left out has no gradient, and the rest was scaled.
@@ -277,7 +277,7 @@ impl RowLengths {
         d_out: View<'_>,
         d_lengths: &mut [f32],
     ) -> Result<(), Error> {
-        let mut d_factors = Tensor::zeros("gradients of lengths", self.factors.shape())?;
+        let mut d_factors = Tensor::zeros(ops, "gradients of lengths", self.factors.shape())?;
         ops.factor_gradients(before, d_out, d_factors.view_mut());
         let rows = d_factors.numbers::<f32>().iter().zip(self.norms.numbers::<f32>());
         d_lengths.iter_mut().zip(rows).for_each(|(sum, (d_factor, norm))| *sum += d_factor / norm);

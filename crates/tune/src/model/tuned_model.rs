@@ -202,7 +202,7 @@ impl Build<'_> {
     fn vector(&mut self, name: &str, numbers: &[f32]) -> Result<VectorParameter, Error> {
         let is_trained = self.training == Training::Full;
         let id = is_trained.then(|| self.list.add(name.to_owned(), &[numbers.len()]));
-        VectorParameter::of(numbers, id)
+        VectorParameter::of(self.ops, numbers, id)
     }
 
     fn matrix(&mut self, name: &str, weight: &Matrix) -> Result<MatrixParameter, Error> {
@@ -244,11 +244,11 @@ impl Build<'_> {
             LoraKind::Default => LoraForm::Default,
             LoraKind::RmsNorm => {
                 let id = self.list.add(format!("{name}.lora_norm.weight"), &[rows]);
-                LoraForm::RmsNorm(VectorParameter::of(&vec![1.0; rows], Some(id))?)
+                LoraForm::RmsNorm(VectorParameter::of(self.ops, &vec![1.0; rows], Some(id))?)
             }
             LoraKind::Dora => {
                 let id = self.list.add(format!("{name}.lora_magnitude_vector.weight"), &[rows]);
-                LoraForm::Dora(VectorParameter::of(&row_norms(weight), Some(id))?)
+                LoraForm::Dora(VectorParameter::of(self.ops, &row_norms(weight), Some(id))?)
             }
         };
         Ok(Lora {

@@ -27,6 +27,7 @@ mod tests {
     use terrace_testkit::golden_set;
 
     use super::*;
+    use crate::exact_ops::exact_ops;
 
     #[test]
     fn norms_are_clipped_as_pytorch_does() {
@@ -37,7 +38,9 @@ mod tests {
             let before = [0, 1].map(|i| of(format!("clip.{scale}.{i}")));
             let info = |x: &Vec<f32>| ParameterInfo { name: String::new(), shape: vec![x.len()] };
             let infos: Vec<_> = before.iter().map(info).collect();
-            let mut gradients = Gradients::zeros(&infos).unwrap();
+            let ops = exact_ops();
+            let ops = ops.tuning().unwrap();
+            let mut gradients = Gradients::zeros(&ops, &infos).unwrap();
             for (index, numbers) in before.iter().enumerate() {
                 gradients.numbers_mut(ParameterId::of(index)).copy_from_slice(numbers);
             }

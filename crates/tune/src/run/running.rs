@@ -82,8 +82,11 @@ impl<'t, 'a> Running<'t, 'a> {
         let schedule = options.train.warm_up.schedule(steps);
         let parameters = model.parameters();
         let optimiser = trainer.optimiser.build(parameters)?;
-        let gradients = trainer.ranks.iter().map(|_| Gradients::zeros(parameters));
-        let gradients = gradients.collect::<Result<_, _>>()?;
+        let gradients = trainer
+            .ranks
+            .iter()
+            .map(|ops| Gradients::zeros(&ops.tuning()?, parameters))
+            .collect::<Result<_, Error>>()?;
         let of_validation = options.eval.micro_batch_size.unwrap_or(micro_batch_size);
         let order = BatchOrder::new(
             &split.validation,

@@ -32,14 +32,19 @@ pub(crate) struct PlacedChunk {
 }
 
 impl LayerSlots {
-    pub fn empty(dims: LayerDims, seqs: usize, slots: usize) -> Result<Self, Error> {
+    pub fn empty(
+        ops: &TuneOps<'_>,
+        dims: LayerDims,
+        seqs: usize,
+        slots: usize,
+    ) -> Result<Self, Error> {
         let rows = seqs * dims.kv_heads;
         let shape = [rows, slots, dims.head_dim];
         Ok(LayerSlots {
             dims,
-            keys: Tensor::zeros("slots", shape)?,
-            values: Tensor::zeros("slots", shape)?,
-            positions: Tensor::of("positions of slots", &vec![-1i32; rows * slots], [rows, slots])?,
+            keys: Tensor::zeros(ops, "slots", shape)?,
+            values: Tensor::zeros(ops, "slots", shape)?,
+            positions: Tensor::of(ops, "positions of slots", &vec![-1i32; rows * slots], [rows, slots])?,
             tokens: 0,
         })
     }
@@ -48,13 +53,14 @@ impl LayerSlots {
     /// token's key and value never change once they are computed, so where the log says who is
     /// held, nothing has to be run again.
     pub fn gathered(
+        ops: &TuneOps<'_>,
         dims: LayerDims,
         replay: &BatchReplay,
         layer: usize,
         tokens: usize,
         [keys, values]: [&StoredRows; 2],
     ) -> Result<Self, Error> {
-        let mut slots = Self::empty(dims, replay.seqs(), replay.slots(layer))?;
+        let mut slots = Self::empty(ops, dims, replay.seqs(), replay.slots(layer))?;
         let positions = replay.positions(layer, tokens);
         let per_head = replay.slots(layer);
         for (rows, out) in [(keys, &mut slots.keys), (values, &mut slots.values)] {
@@ -101,10 +107,11 @@ impl LayerSlots {
         let kept = [heads, at.tokens, at.dim];
         let mut placed = PlacedChunk {
             at,
-            slots: Tensor::of("slots of a chunk", chosen, [heads, at.tokens])?,
-            keys: Tensor::zeros("overwritten rows", kept)?,
-            values: Tensor::zeros("overwritten rows", kept)?,
+            slots: Tensor::of(ops, "slots of a chunk", chosen, [heads, at.tokens])?,
+            keys: Tensor::unset(ops, "overwritten rows", kept)?,
+            values: Tensor::unset(ops, "overwritten rows", kept)?,
             positions: Tensor::of(
+                ops,
                 "overwritten rows",
                 &vec![-1i32; heads * at.tokens],
                 [heads, at.tokens],

@@ -54,7 +54,7 @@ impl Case {
     }
 
     fn replay(&self, ops: TuneOps<'_>, model: &TunedModel) -> (f64, BatchReplay) {
-        let mut gradients = Gradients::zeros(model.parameters()).expect("a small case");
+        let mut gradients = Gradients::zeros(&ops, model.parameters()).expect("a small case");
         let found = self.pass(ops, model, options(1, 0.5)).run(&self.batch(), &mut gradients);
         let found = found.expect("a small case");
         (found.loss, found.replay)

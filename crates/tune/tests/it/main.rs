@@ -5,6 +5,7 @@ mod dropout;
 mod golden;
 mod heads;
 mod lattices;
+mod memory;
 mod records;
 mod refusals;
 mod rounded;

@@ -36,7 +36,7 @@ fn refused(
     let tune = ops.tuning().expect("a small case");
     let pass = GradientPass { ops: tune, model: &model, spec: &small.spec, cache: &cache, options };
     let batch = Batch { seqs: 2, ids: &ids, targets: &targets };
-    let mut gradients = Gradients::zeros(model.parameters()).expect("a small case");
+    let mut gradients = Gradients::zeros(&tune, model.parameters()).expect("a small case");
     pass.run(&batch, &mut gradients).err().expect("an error").to_string()
 }
 

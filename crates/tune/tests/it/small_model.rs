@@ -191,7 +191,7 @@ pub fn replayed(
     batch: &Batch<'_>,
     replay: &terrace_tune::BatchReplay,
 ) -> (f64, Gradients) {
-    let mut gradients = Gradients::zeros(pass.model.parameters()).expect("a small case");
+    let mut gradients = Gradients::zeros(&pass.ops, pass.model.parameters()).expect("a small case");
     let found = pass.run_replay(batch, replay.clone(), &mut gradients).expect("a small case");
     (found.loss, gradients)
 }

@@ -13,6 +13,7 @@ mod kv_cache;
 mod lora_args;
 mod optimiser_args;
 mod plan;
+mod plan_memory;
 mod precision;
 mod refused;
 mod run;

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use terrace_cache::policy::KvCacheSpec;
-use terrace_model::{AttentionSpec, DecoderSpec};
-use terrace_tune::TunedModel;
+use terrace_model::DecoderSpec;
+use terrace_tune::{GradientOptions, TunedModel};
 use terrace_tune::data::Split;
 use terrace_tune::run::RunOptions;
 
 use super::finetune_args::FinetuneArgs;
+use super::plan_memory::PlannedPass;
 use crate::byte_size::ByteSize;
 
 pub struct Plan<'a> {
@@ -16,18 +17,21 @@ pub struct Plan<'a> {
     pub spec: &'a DecoderSpec,
     pub model: &'a TunedModel,
     pub cache: &'a KvCacheSpec,
+    pub gradients: &'a GradientOptions,
     pub split: &'a Split,
     pub lengths: &'a [usize],
     pub options: &'a RunOptions,
 }
 
-const F32: usize = 4;
-
 impl Plan<'_> {
-    /// Tokens of the longest batch, padded to one length.
-    fn batch_tokens(&self) -> usize {
-        let longest = self.split.train.iter().map(|case| self.lengths[*case]).max().unwrap_or(0);
-        longest * self.options.train.micro_batch_size
+    fn longest(&self) -> usize {
+        self.split.train.iter().map(|case| self.lengths[*case]).max().unwrap_or(0)
+    }
+
+    fn pass(&self) -> PlannedPass<'_> {
+        let Plan { spec, cache, gradients, options, .. } = *self;
+        let seqs = options.train.micro_batch_size;
+        PlannedPass { spec, cache, gradients, seqs, tokens: self.longest() }
     }
 
     fn trained(&self) -> usize {
@@ -35,31 +39,17 @@ impl Plan<'_> {
         counts.sum()
     }
 
-    /// Keys and values of a token in the widest layer.
-    fn kv_width(&self) -> usize {
-        let widths = self.spec.layers.iter().map(|layer| {
-            let AttentionSpec::GroupedQuery(attention) = &layer.attention;
-            2 * attention.kv_width()
-        });
-        widths.max().unwrap_or(0)
-    }
-
     /// Names and bytes of what takes memory beside the model's own weights.
     fn memory(&self) -> Vec<(&'static str, usize)> {
-        let (tokens, ranks) = (self.batch_tokens(), self.options.ranks);
-        let seqs = self.options.train.micro_batch_size;
-        let trained = self.trained() * F32;
-        let layers = self.spec.layers.len();
-        let slots: usize = (0..layers).map(|layer| self.cache.slots(layer)).sum();
-        vec![
+        let (trained, ranks) = (self.trained() * size_of::<f32>(), self.options.ranks);
+        let mut memory = vec![
             ("what is trained", trained),
             ("its gradients", trained * ranks),
             ("the optimiser's numbers", 2 * trained),
-            ("layers' inputs", tokens * self.spec.hidden * layers * F32 * ranks),
-            ("outputs and their gradients", 2 * tokens * self.spec.hidden * F32 * ranks),
-            ("slots of all layers", seqs * slots * self.kv_width() * F32 * ranks),
-            ("keys and values of one row", tokens * self.kv_width() * F32 * ranks),
-        ]
+        ];
+        let of_a_rank = self.pass().memory();
+        memory.extend(of_a_rank.into_iter().map(|(what, bytes)| (what, bytes * ranks)));
+        memory
     }
 }
 
@@ -74,14 +64,15 @@ impl fmt::Display for Plan<'_> {
             split.train.len(),
             split.validation.len(),
             split.test.len(),
-            self.batch_tokens(),
+            self.longest() * train.micro_batch_size,
         )?;
         let (micro, global) = (train.micro_batch_size, train.global_batch_size);
         let steps = split.train.len().div_ceil(micro).div_ceil(global / micro) * train.epochs;
         let steps = train.steps_most.map_or(steps as u64, |most| most.min(steps as u64));
         writeln!(f, "{steps} steps of {global} sequences, {micro} at a time")?;
         writeln!(f, "{} numbers are trained", self.trained())?;
-        writeln!(f, "memory beside the model's weights, at most:")?;
+        writeln!(f, "{}", self.pass().way())?;
+        writeln!(f, "memory beside the model's weights, about:")?;
         let memory = self.memory();
         for (what, bytes) in &memory {
             writeln!(f, "  {what:28} {}", ByteSize(*bytes))?;

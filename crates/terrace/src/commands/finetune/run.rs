@@ -71,6 +71,7 @@ fn finetune(args: &FinetuneArgs, training: Training, ranks: usize) -> Result<()>
         spec: &spec,
         model: &model,
         cache: &cache,
+        gradients: &gradients,
         split: &split,
         lengths: &lengths,
         options: &options,

@@ -1,10 +1,10 @@
 //! Each kind of branch, trained step for step as PyTorch does.
 
 use terrace_golden::GoldenTensors;
-use terrace_kernels::{Compute, CpuOptions, Ops};
 use terrace_testkit::golden_set;
 
 use super::*;
+use crate::exact_ops::exact_ops;
 use crate::model::ParameterInfo;
 use crate::model::parameter::ParameterId;
 use crate::optimiser::{Optimiser, OptimiserKind, OptimiserOptions, OptimiserStep};
@@ -43,14 +43,14 @@ fn near(what: &str, got: &[f32], want: &[f32]) {
 
 #[track_caller]
 fn check(kind: &str, arrays: &[&str], form: impl Fn(VectorParameter) -> LoraForm) {
-    let ops = Ops::cpu(CpuOptions { threads: 1, level: None, compute: Compute::F32 }).unwrap();
+    let ops = exact_ops();
     let ops = ops.tuning().unwrap();
     let path = golden_set("tune").join("branches.safetensors");
     let golden = Golden(GoldenTensors::read(&path).unwrap());
-    let vector = VectorParameter::of(golden.numbers("start.vector"), Some(ParameterId::of(2)));
+    let vector = VectorParameter::of(&ops, golden.numbers("start.vector"), Some(ParameterId::of(2)));
     let mut projection = Projection {
         base: golden.matrix(&ops, "weight", None),
-        bias: Some(VectorParameter::of(golden.numbers("bias"), None).unwrap()),
+        bias: Some(VectorParameter::of(&ops, golden.numbers("bias"), None).unwrap()),
         lora: Some(Lora {
             a: golden.matrix(&ops, "start.a", Some(0)),
             b: golden.matrix(&ops, "start.b", Some(1)),
@@ -60,7 +60,7 @@ fn check(kind: &str, arrays: &[&str], form: impl Fn(VectorParameter) -> LoraForm
         }),
     };
     let infos: Vec<_> = arrays.iter().map(|name| golden.info(name)).collect();
-    let mut gradients = Gradients::zeros(&infos).unwrap();
+    let mut gradients = Gradients::zeros(&ops, &infos).unwrap();
     let options = OptimiserOptions::new(OptimiserKind::AdamW);
     let mut optimiser: Box<dyn Optimiser> = options.build(&infos).unwrap();
     let shape: [usize; 2] = golden.0.dims("x").unwrap();
@@ -71,7 +71,7 @@ fn check(kind: &str, arrays: &[&str], form: impl Fn(VectorParameter) -> LoraForm
         let of = |what: &str| golden.numbers(&format!("{kind}.{step}.{what}"));
         near(&format!("{kind} {step} out"), out.numbers(), of("out"));
         let d_out = View::of(golden.numbers(&format!("d_out.{step}")), out.view().dims::<2>());
-        let mut d_x = Tensor::zeros("gradients", shape).unwrap();
+        let mut d_x = Tensor::zeros(&ops, "gradients", shape).unwrap();
         projection.backward(&ops, x, (&trace, None), d_out, &mut d_x, &mut gradients).unwrap();
         near(&format!("{kind} {step} d_x"), d_x.numbers(), of("d_x"));
         let of_step = OptimiserStep { number: step as u64 + 1, learning_rate: LEARNING_RATE };

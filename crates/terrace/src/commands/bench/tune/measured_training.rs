@@ -50,7 +50,7 @@ impl<'a> MeasuredTraining<'a> {
             rows.map(|id| *id as i32).collect()
         };
         Ok(MeasuredTraining {
-            gradients: Gradients::zeros(model.parameters())?,
+            gradients: Gradients::zeros(&setup.ops, model.parameters())?,
             optimiser: options.build(model.parameters())?,
             learning_rate: options.learning_rate(),
             ids: numbers(0),
