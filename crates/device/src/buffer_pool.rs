@@ -66,7 +66,8 @@ impl BufferPool {
     /// The most that they have been since this was last asked.
     pub fn take_peak_bytes(&self) -> usize {
         let mut kept = self.kept();
-        std::mem::replace(&mut kept.peak, kept.taken)
+        let taken = kept.taken;
+        std::mem::replace(&mut kept.peak, taken)
     }
 
     /// Gives back to the device what nobody has.

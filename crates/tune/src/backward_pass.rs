@@ -122,7 +122,14 @@ impl BackwardPass<'_> {
             match kv.get(i) {
                 Some([keys, values]) if cell.tokens.start > 0 => {
                     let tokens = cell.tokens.start;
-                    LayerSlots::gathered(&self.ops, dims, self.replay, layer, tokens, [keys, values])
+                    LayerSlots::gathered(
+                        &self.ops,
+                        dims,
+                        self.replay,
+                        layer,
+                        tokens,
+                        [keys, values],
+                    )
                 }
                 _ => LayerSlots::empty(&self.ops, dims, self.batch.seqs, self.replay.slots(layer)),
             }
@@ -149,7 +156,13 @@ impl BackwardPass<'_> {
             let blocks = [dims.kv_heads, dims.head_dim];
             let rows = || {
                 let format = self.kv_checkpoints;
-                StoredRows::new(&self.ops, [seqs, kept_tokens], blocks, format, "grad.cachecp_qname")
+                StoredRows::new(
+                    &self.ops,
+                    [seqs, kept_tokens],
+                    blocks,
+                    format,
+                    "grad.cachecp_qname",
+                )
             };
             kv.push([rows()?, rows()?]);
             if layer + 1 < layers.end {

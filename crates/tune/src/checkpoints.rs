@@ -34,7 +34,9 @@ impl StoredRows {
         argument: &'static str,
     ) -> Result<Self, Error> {
         let bytes = match format.quantiser() {
-            None => Stored::Plain(Tensor::zeros(ops, "checkpoints", [seqs * tokens, blocks * block])?),
+            None => {
+                Stored::Plain(Tensor::zeros(ops, "checkpoints", [seqs * tokens, blocks * block])?)
+            }
             Some(quantiser) if quantiser.fits(block) => {
                 let bytes = seqs * tokens * blocks * quantiser.row_bytes(block);
                 Stored::Quantised(quantiser, vec![0; bytes])
@@ -74,7 +76,8 @@ impl StoredRows {
 
     /// `[seqs * tokens.len(), width]`
     pub fn read(&self, ops: &TuneOps<'_>, tokens: &Range<usize>) -> Result<Tensor, Error> {
-        let mut rows = Tensor::unset(ops, "rows of a cell", [self.seqs * tokens.len(), self.width()])?;
+        let mut rows =
+            Tensor::unset(ops, "rows of a cell", [self.seqs * tokens.len(), self.width()])?;
         let out = rows.numbers_mut::<f32>().chunks_exact_mut(self.block);
         for (i, out) in out.enumerate() {
             let (row, block) = (i / self.blocks, i % self.blocks);
@@ -115,7 +118,8 @@ mod tests {
             let format = SlotFormat::named(name).expect("a known format");
             let ops = exact_ops();
             let ops = ops.tuning().unwrap();
-            let mut rows = StoredRows::new(&ops, [2, 3], [2, 4], format, "grad.layercp_qname").unwrap();
+            let mut rows =
+                StoredRows::new(&ops, [2, 3], [2, 4], format, "grad.layercp_qname").unwrap();
             let numbers: Vec<f32> = (0..2 * 2 * 8).map(|i| 10.0 + (i as f32).sin()).collect();
             rows.write(&(1..3), &numbers);
             let read = rows.read(&ops, &(1..3)).unwrap();

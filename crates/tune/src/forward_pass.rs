@@ -204,10 +204,12 @@ impl ForwardPass<'_> {
         let format = self.options.layer_checkpoints;
         // Two halves of a row, each with its own scale.
         let blocks = if hidden.is_multiple_of(2) { [2, hidden / 2] } else { [1, hidden] };
-        let inputs = |_| StoredRows::new(&self.ops, [seqs, tokens], blocks, format, "grad.layercp_qname");
+        let inputs =
+            |_| StoredRows::new(&self.ops, [seqs, tokens], blocks, format, "grad.layercp_qname");
         let plain = SlotFormat::Plain;
         let given = self.model.head_model.positions(self.batch).len();
-        let outputs = StoredRows::new(&self.ops, [seqs, given], [1, hidden], plain, "grad.layercp_qname")?;
+        let outputs =
+            StoredRows::new(&self.ops, [seqs, given], [1, hidden], plain, "grad.layercp_qname")?;
         let rows = match self.keeps {
             Keeps::RowInputs => self.lattice.rows(),
             Keeps::Outputs => &[],

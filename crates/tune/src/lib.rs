@@ -58,6 +58,7 @@ pub mod optimiser;
 mod plan;
 pub mod record;
 pub mod run;
+mod saved_file;
 mod slots;
 mod tensor;
 

@@ -252,7 +252,7 @@ fn what_cannot_be_tuned_is_refused_with_the_reason() {
 fn a_dry_run_tells_and_leaves_nothing() {
     let world = World::new();
     let printed = done(&mut world.tune("finetune_long_full", "out", "--dry-run"));
-    for part in ["27 cases train, 3 validate", "computed twice", "layers' inputs", "together"] {
+    for part in ["27 cases train, 3 validate", "no second pass", "layers' inputs", "together"] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
     assert!(!world.path("out").exists());

@@ -52,7 +52,8 @@ impl ModelPass<'_> {
             for positions in chunks.iter().rev() {
                 let chunk = self.outputs(outputs, positions)?;
                 let given = chunk.head_chunk();
-                let mut d_given = Tensor::zeros(&self.pass.ops, "gradients of the head", chunk.given().shape())?;
+                let mut d_given =
+                    Tensor::zeros(&self.pass.ops, "gradients of the head", chunk.given().shape())?;
                 let mut d_own = gradients.slices_mut(&self.pass.model.head_parameters);
                 head.backward(&given, &d_losses, d_given.numbers_mut(), &mut d_own);
                 let d_x = self.backward(&chunk, d_given, gradients)?;

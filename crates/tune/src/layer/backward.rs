@@ -1,6 +1,6 @@
 //! A layer's backward pass over a cell, chunk by chunk from the last.
 
-use terrace_kernels::{TuneOps, GateGradients, ReplayGradients, ReplayQueries, RowGradients};
+use terrace_kernels::{GateGradients, ReplayGradients, ReplayQueries, RowGradients, TuneOps};
 
 use super::forward::LayerTrace;
 use super::layer_pass::LayerPass;
@@ -17,7 +17,12 @@ pub(crate) struct SlotGradients {
 }
 
 impl SlotGradients {
-    pub fn none(ops: &TuneOps<'_>, dims: LayerDims, seqs: usize, slots: usize) -> Result<Self, Error> {
+    pub fn none(
+        ops: &TuneOps<'_>,
+        dims: LayerDims,
+        seqs: usize,
+        slots: usize,
+    ) -> Result<Self, Error> {
         let shape = [seqs * dims.kv_heads, slots, dims.head_dim];
         let zeros = || Tensor::zeros(ops, "gradients of slots", shape);
         Ok(SlotGradients { keys: zeros()?, values: zeros()? })
@@ -102,7 +107,8 @@ impl LayerPass<'_> {
             d_gate: d_gate.view_mut(),
             d_up: d_up.view_mut(),
         });
-        let mut d_normed = Tensor::zeros(ops, "gradients of normed rows", trace.normed_middle.shape())?;
+        let mut d_normed =
+            Tensor::zeros(ops, "gradients of normed rows", trace.normed_middle.shape())?;
         let normed = trace.normed_middle.view();
         weights.gate.backward(
             ops,

@@ -168,9 +168,13 @@ fn chunk_rows(rows: &[f32], at: &ChunkAt) -> Vec<f32> {
 /// What rows read as once they are stored.
 fn round(
     ops: &TuneOps<'_>,
-    rows: [&Tensor; 2], formats: [SlotFormat; 2], dim: usize) -> Result<[Tensor; 2], Error> {
+    rows: [&Tensor; 2],
+    formats: [SlotFormat; 2],
+    dim: usize,
+) -> Result<[Tensor; 2], Error> {
     let [keys, values] = rows;
-    let [mut keys, mut values] = [keys.copy(ops, "stored keys")?, values.copy(ops, "stored values")?];
+    let [mut keys, mut values] =
+        [keys.copy(ops, "stored keys")?, values.copy(ops, "stored values")?];
     for (rows, format) in [&mut keys, &mut values].into_iter().zip(formats) {
         for row in rows.numbers_mut::<f32>().chunks_exact_mut(dim) {
             format.pass(row);

@@ -88,11 +88,7 @@ pub(crate) struct VectorParameter {
 }
 
 impl VectorParameter {
-    pub fn of(
-        ops: &TuneOps<'_>,
-        numbers: &[f32],
-        id: Option<ParameterId>,
-    ) -> Result<Self, Error> {
+    pub fn of(ops: &TuneOps<'_>, numbers: &[f32], id: Option<ParameterId>) -> Result<Self, Error> {
         let tensor = Tensor::of(ops, "norms and biases", numbers, [numbers.len()])?;
         Ok(VectorParameter { tensor, id })
     }

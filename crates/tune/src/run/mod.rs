@@ -23,7 +23,6 @@ mod run_options;
 mod run_state;
 mod running;
 mod save_model;
-mod saved_file;
 mod trainer;
 mod validation;
 

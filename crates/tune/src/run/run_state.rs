@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
 use super::progress::Progress;
-use super::saved_file::save_file;
+use crate::saved_file::save_file;
 
 /// The states of a run, in a folder of their own.
 pub struct RunStates {

@@ -44,7 +44,12 @@ impl LayerSlots {
             dims,
             keys: Tensor::zeros(ops, "slots", shape)?,
             values: Tensor::zeros(ops, "slots", shape)?,
-            positions: Tensor::of(ops, "positions of slots", &vec![-1i32; rows * slots], [rows, slots])?,
+            positions: Tensor::of(
+                ops,
+                "positions of slots",
+                &vec![-1i32; rows * slots],
+                [rows, slots],
+            )?,
             tokens: 0,
         })
     }

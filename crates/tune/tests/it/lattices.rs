@@ -55,7 +55,8 @@ impl Case<'_> {
         let pass = self.pass(ops, options);
         let lattice = pass.lattice(&self.batch).expect("a small case");
         assert_eq!((lattice.cells().len(), lattice.rows().len()), (1, 1));
-        let mut gradients = Gradients::zeros(&pass.ops, self.model.parameters()).expect("a small case");
+        let mut gradients =
+            Gradients::zeros(&pass.ops, self.model.parameters()).expect("a small case");
         let found = pass.run(&self.batch, &mut gradients).expect("a small case");
         (found.loss, found.replay, gradients)
     }

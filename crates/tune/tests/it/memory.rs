@@ -65,8 +65,8 @@ fn memory_is_flat_over_passes() {
 fn a_longer_text_takes_one_layers_keys_and_values_more() {
     let (short, long) = (400, 800);
     let case = Case::new([32, 8], long);
-    let [[short_peak], [long_peak]] = [short, long]
-        .map(|tokens| case.peaks(tokens, 1).try_into().expect("one pass"));
+    let [[short_peak], [long_peak]] =
+        [short, long].map(|tokens| case.peaks(tokens, 1).try_into().expect("one pass"));
     let keys_and_values = 2 * SHAPE.kv_heads * SHAPE.head_dim;
     let inputs_and_gradients = (SHAPE.layers + 1) * SHAPE.hidden;
     let of_a_token = size_of::<f32>() * (keys_and_values + inputs_and_gradients);

@@ -4,9 +4,9 @@ use std::fmt;
 
 use terrace_cache::policy::KvCacheSpec;
 use terrace_model::DecoderSpec;
-use terrace_tune::{GradientOptions, TunedModel};
 use terrace_tune::data::Split;
 use terrace_tune::run::RunOptions;
+use terrace_tune::{GradientOptions, TunedModel};
 
 use super::finetune_args::FinetuneArgs;
 use super::plan_memory::PlannedPass;

@@ -47,7 +47,8 @@ fn check(kind: &str, arrays: &[&str], form: impl Fn(VectorParameter) -> LoraForm
     let ops = ops.tuning().unwrap();
     let path = golden_set("tune").join("branches.safetensors");
     let golden = Golden(GoldenTensors::read(&path).unwrap());
-    let vector = VectorParameter::of(&ops, golden.numbers("start.vector"), Some(ParameterId::of(2)));
+    let vector =
+        VectorParameter::of(&ops, golden.numbers("start.vector"), Some(ParameterId::of(2)));
     let mut projection = Projection {
         base: golden.matrix(&ops, "weight", None),
         bias: Some(VectorParameter::of(&ops, golden.numbers("bias"), None).unwrap()),

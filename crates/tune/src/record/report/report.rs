@@ -1,8 +1,5 @@
 //! What a run has recorded so far, read from its folder and written there as `report.html`.
 
-use std::fs::Permissions;
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::page::Page;
@@ -11,6 +8,7 @@ use crate::record::csv_row::CsvRow;
 use crate::record::record_error::RecordError;
 use crate::record::step_record::StepRecord;
 use crate::record::validation_record::ValidationRecord;
+use crate::saved_file::save_file;
 
 pub struct Report {
     folder: PathBuf,
@@ -34,21 +32,10 @@ impl Report {
     /// The file is there whole, or as it was. Gives its path.
     pub fn write(&self) -> Result<PathBuf, RecordError> {
         let path = self.folder.join(FILE);
-        match self.replace(&path) {
+        match save_file(&path, self.html().as_bytes()) {
             Ok(()) => Ok(path),
             Err(error) => Err(RecordError::Write { path, error }),
         }
-    }
-
-    fn replace(&self, path: &Path) -> std::io::Result<()> {
-        // Readable for those for whom other files are, which temporary files are not.
-        let readable = Permissions::from_mode(0o666);
-        let mut written =
-            tempfile::Builder::new().permissions(readable).tempfile_in(&self.folder)?;
-        written.write_all(self.html().as_bytes())?;
-        written.as_file().sync_all()?;
-        written.persist(path)?;
-        Ok(())
     }
 
     pub fn html(&self) -> String {
