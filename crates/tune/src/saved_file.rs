@@ -1,8 +1,8 @@
 //! A file that is there whole or as it was: written under another name, brought to the disk, and
 //! renamed.
 //!
-//! What a process that was killed leaves is in the next one's way no longer than until it saves: the
-//! other name is always the same.
+//! What a process that was killed leaves lasts no longer than until the next one saves: the other
+//! name is always the same.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

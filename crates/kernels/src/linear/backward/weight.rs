@@ -9,8 +9,8 @@ use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::lanes::{Kernel, Lanes};
 use crate::linear::accumulate::{accumulate, accumulate_plainly};
 
-/// Of the weight in a task: it stays in the first-level cache, and the few rows of a branch keep all
-/// threads busy.
+/// Of the weight in a task: it stays in the first-level cache, and the few rows of a branch keep
+/// all threads busy.
 const BLOCK_ROWS: usize = 16;
 const BLOCK_COLUMNS: usize = 256;
 
