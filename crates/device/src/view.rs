@@ -241,6 +241,16 @@ impl<'a> ViewMut<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.raw.typed::<T>().add(offset), len) }
     }
 
+    /// As [`row_mut`](Self::row_mut), without regard to the type.
+    #[track_caller]
+    pub fn row_bytes_mut(&mut self, i: usize) -> &mut [u8] {
+        let (offset, len) = self.raw.row(i);
+        let width = self.raw.dtype.bytes();
+        self.raw.assert_on_host();
+        // SAFETY: as in `row_mut`; every element is plain bytes, of which any are a number.
+        unsafe { std::slice::from_raw_parts_mut(self.raw.data.add(offset * width), len * width) }
+    }
+
     /// Elements of one byte as plain bytes.
     #[track_caller]
     pub fn into_bytes(self) -> ViewMut<'a> {

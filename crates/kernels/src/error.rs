@@ -44,8 +44,6 @@ pub enum Error {
          the cpu, or the model's unquantised files, into which lora and dora are merged"
     )]
     BranchesOnGpu,
-    #[error("a gpu has no kernels for gradients yet; tune with --device cpu")]
-    GradientsOnGpu,
     #[error("this model has {vocab} tokens; a gpu samples from at most {most}: use the cpu")]
     VocabOnGpu { vocab: usize, most: usize },
 }

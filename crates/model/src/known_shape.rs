@@ -27,7 +27,7 @@ pub struct KnownShape {
 }
 
 impl KnownShape {
-    pub const ALL: [KnownShape; 3] = [
+    pub const ALL: [KnownShape; 4] = [
         KnownShape {
             name: "llama3-8b",
             vocab: 128_256,
@@ -68,6 +68,21 @@ impl KnownShape {
             context_tokens: 8192,
             rope_theta: 100_000.0,
             norm_eps: 1e-5,
+            tied_head: true,
+        },
+        // Without the norms of its heads.
+        KnownShape {
+            name: "qwen3-4b",
+            vocab: 151_936,
+            hidden: 2560,
+            layers: 36,
+            heads: 32,
+            kv_heads: 8,
+            head_dim: 128,
+            ffn_width: 9728,
+            context_tokens: 262_144,
+            rope_theta: 5_000_000.0,
+            norm_eps: 1e-6,
             tied_head: true,
         },
     ];

@@ -9,17 +9,17 @@
 use std::ops::Range;
 
 use terrace_cache::policy::SlotFormat;
-use terrace_device::View;
 use terrace_kernels::TuneOps;
 
 use crate::batch::Batch;
-use crate::checkpoints::StoredRows;
+use crate::checkpoints::{KeptAt, RowsKept, StoredRows};
 use crate::error::Error;
 use crate::forward_pass::CellTrace;
 use crate::layer::{BatchRope, CellPass, LayerPass, LayerTrace, SlotGradients};
 use crate::model::{Gradients, TunedModel};
 use crate::plan::{Cell, Lattice};
 use crate::slots::{BatchReplay, LayerSlots, SlotChoice};
+use crate::tensor::Tensor;
 
 pub(crate) struct BackwardPass<'a> {
     pub ops: TuneOps<'a>,
@@ -29,6 +29,7 @@ pub(crate) struct BackwardPass<'a> {
     pub batch: &'a Batch<'a>,
     pub replay: &'a BatchReplay,
     pub kv_checkpoints: SlotFormat,
+    pub kv_place: KeptAt,
     pub dropout_seed: u64,
 }
 
@@ -51,8 +52,8 @@ impl BackwardPass<'_> {
         if let Some(id) = self.model.embed.id {
             let tokens = 0..self.batch.tokens();
             let (ids, d_x) = (self.batch.ids, d_rows.read(&self.ops, &tokens)?);
-            let ids = View::of(ids, [ids.len()]);
-            self.ops.embed_gradient(ids, d_x.view(), gradients.view_mut(id));
+            let ids = Tensor::of(&self.ops, "token ids", ids, [ids.len()])?;
+            self.ops.embed_gradient(ids.view(), d_x.view(), gradients.view_mut(id));
         }
         Ok(())
     }
@@ -83,7 +84,7 @@ impl BackwardPass<'_> {
                 let pass = self.layer_pass(layer, &pass);
                 d_x = pass.backward(trace, d_x, slots, d_slots, gradients)?;
             }
-            d_rows.write(&cell.tokens, d_x.numbers());
+            d_rows.write(&self.ops, &cell.tokens, &d_x)?;
         }
         Ok(())
     }
@@ -153,18 +154,17 @@ impl BackwardPass<'_> {
         let mut slots = Vec::new();
         for layer in layers.clone() {
             let dims = self.model.layers[layer].dims;
-            let blocks = [dims.kv_heads, dims.head_dim];
-            let rows = || {
-                let format = self.kv_checkpoints;
-                StoredRows::new(
-                    &self.ops,
-                    [seqs, kept_tokens],
-                    blocks,
-                    format,
-                    "grad.cachecp_qname",
-                )
+            let rows = RowsKept {
+                seqs,
+                tokens: kept_tokens,
+                blocks: dims.kv_heads,
+                block: dims.head_dim,
+                dtype: self.ops.activation(),
+                format: self.kv_checkpoints,
+                place: self.kv_place,
+                argument: "grad.cachecp_qname",
             };
-            kv.push([rows()?, rows()?]);
+            kv.push([StoredRows::new(&self.ops, rows)?, StoredRows::new(&self.ops, rows)?]);
             if layer + 1 < layers.end {
                 slots.push(LayerSlots::empty(&self.ops, dims, seqs, self.replay.slots(layer))?);
             }
@@ -176,16 +176,16 @@ impl BackwardPass<'_> {
                 let pass = self.layer_pass(layer, &pass);
                 let Some(slots) = slots.get_mut(i) else {
                     let rows = pass.key_values(&x)?;
-                    kv[i].iter_mut().zip(&rows).for_each(|(kept, rows)| {
-                        kept.write(&cell.tokens, rows.numbers());
-                    });
+                    for (kept, rows) in kv[i].iter_mut().zip(&rows) {
+                        kept.write(&self.ops, &cell.tokens, rows)?;
+                    }
                     break;
                 };
                 let choice = SlotChoice::Replay(self.replay);
                 let (out, trace) = pass.forward(x, slots, choice, None)?;
-                kv[i].iter_mut().zip(trace.key_values()).for_each(|(kept, rows)| {
-                    kept.write(&cell.tokens, rows.numbers());
-                });
+                for (kept, rows) in kv[i].iter_mut().zip(trace.key_values()) {
+                    kept.write(&self.ops, &cell.tokens, rows)?;
+                }
                 x = out;
             }
         }

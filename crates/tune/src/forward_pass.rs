@@ -7,11 +7,11 @@
 use std::ops::Range;
 
 use terrace_cache::policy::{KvCacheSpec, ReplayLog, SlotFormat};
-use terrace_device::View;
+use terrace_device::DType;
 use terrace_kernels::TuneOps;
 
 use crate::batch::Batch;
-use crate::checkpoints::StoredRows;
+use crate::checkpoints::{KeptAt, RowsKept, StoredRows};
 use crate::error::Error;
 use crate::gradient_options::GradientOptions;
 use crate::layer::{BatchRope, CellPass, LayerPass, LayerTrace};
@@ -160,7 +160,7 @@ impl ForwardPass<'_> {
         for (layer, weights) in self.model.layers.iter().enumerate() {
             let row = self.lattice.rows().iter().position(|row| row.start == layer);
             if let Some(inputs) = row.and_then(|row| checkpoints.row_inputs.get_mut(row)) {
-                inputs.write(&cell.tokens, x.numbers());
+                inputs.write(&self.ops, &cell.tokens, &x)?;
             }
             let pass = LayerPass { ops: self.ops, weights, layer, cell: &pass };
             let before = (rounding == Some(Rounding::EachRow)).then_some(formats);
@@ -171,32 +171,30 @@ impl ForwardPass<'_> {
             }
             x = out;
             if rounding == Some(Rounding::EachCell) {
-                slots[layer].round(formats);
+                slots[layer].round(&self.ops, formats)?;
             }
         }
-        self.keep_outputs(cell, &x, &mut checkpoints.outputs);
+        self.keep_outputs(cell, &x, &mut checkpoints.outputs)?;
         Ok(traces)
     }
 
     fn embed(&self, cell: &Cell) -> Result<Tensor, Error> {
         let ids = self.batch.ids_at(&cell.tokens);
         let mut x = Tensor::unset(&self.ops, "embedded tokens", [ids.len(), self.model.hidden])?;
-        self.ops.embed(View::of(&ids, [ids.len()]), &self.model.embed.linear, x.view_mut());
+        let ids = Tensor::of(&self.ops, "token ids", &ids, [ids.len()])?;
+        self.ops.embed(ids.view(), &self.model.embed.linear, x.view_mut());
         Ok(x)
     }
 
     /// Of the cell's tokens those that the head is given.
-    fn keep_outputs(&self, cell: &Cell, x: &Tensor, outputs: &mut StoredRows) {
+    fn keep_outputs(&self, cell: &Cell, x: &Tensor, outputs: &mut StoredRows) -> Result<(), Error> {
         let first = self.model.head_model.positions(self.batch).start;
         let start = cell.tokens.start.max(first);
         if cell.tokens.end <= start {
-            return;
+            return Ok(());
         }
-        let hidden = self.model.hidden;
-        let rows = x.numbers::<f32>().chunks_exact(cell.tokens.len() * hidden);
-        let skipped = (start - cell.tokens.start) * hidden;
-        let kept: Vec<f32> = rows.flat_map(|row| &row[skipped..]).copied().collect();
-        outputs.write(&(start - first..cell.tokens.end - first), &kept);
+        let kept = start - first..cell.tokens.end - first;
+        outputs.write_from(&self.ops, &kept, x, start - cell.tokens.start)
     }
 
     fn empty_checkpoints(&self) -> Result<Checkpoints, Error> {
@@ -204,17 +202,32 @@ impl ForwardPass<'_> {
         let format = self.options.layer_checkpoints;
         // Two halves of a row, each with its own scale.
         let blocks = if hidden.is_multiple_of(2) { [2, hidden / 2] } else { [1, hidden] };
-        let inputs =
-            |_| StoredRows::new(&self.ops, [seqs, tokens], blocks, format, "grad.layercp_qname");
-        let plain = SlotFormat::Plain;
+        let [blocks, block] = blocks;
+        let inputs = RowsKept {
+            seqs,
+            tokens,
+            blocks,
+            block,
+            dtype: DType::F32,
+            format,
+            place: KeptAt::Host,
+            argument: "grad.layercp_qname",
+        };
         let given = self.model.head_model.positions(self.batch).len();
-        let outputs =
-            StoredRows::new(&self.ops, [seqs, given], [1, hidden], plain, "grad.layercp_qname")?;
+        let outputs = RowsKept {
+            tokens: given,
+            blocks: 1,
+            block: hidden,
+            format: SlotFormat::Plain,
+            ..inputs
+        };
+        let outputs = StoredRows::new(&self.ops, outputs)?;
         let rows = match self.keeps {
             Keeps::RowInputs => self.lattice.rows(),
             Keeps::Outputs => &[],
         };
-        let row_inputs = rows.iter().map(inputs).collect::<Result<_, _>>()?;
+        let row_inputs = rows.iter().map(|_| StoredRows::new(&self.ops, inputs));
+        let row_inputs = row_inputs.collect::<Result<_, _>>()?;
         Ok(Checkpoints { row_inputs, outputs, last_cell: None })
     }
 }

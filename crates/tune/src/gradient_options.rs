@@ -18,6 +18,9 @@ pub struct GradientOptions {
     pub layer_checkpoints: SlotFormat,
     /// How keys and values are kept between cells (`grad.cachecp_qname`).
     pub kv_checkpoints: SlotFormat,
+    /// Whether keys and values are kept on the host, where a device has memory of its own: then that
+    /// does not grow with the text (`grad.cachecp_pin_memory`).
+    pub kv_on_host: bool,
     /// Most logits that are there at a time.
     pub logits_most: usize,
 }
@@ -62,6 +65,7 @@ mod tests {
             },
             layer_checkpoints: SlotFormat::Plain,
             kv_checkpoints: SlotFormat::Plain,
+            kv_on_host: false,
             logits_most: 1 << 16,
         };
         let first = options;

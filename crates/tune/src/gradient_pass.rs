@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use terrace_cache::policy::{KvCacheSpec, Rule, SlotFormat};
+use terrace_device::DType;
 use terrace_kernels::TuneOps;
 use terrace_model::DecoderSpec;
 
 use crate::backward_pass::BackwardPass;
 use crate::batch::Batch;
-use crate::checkpoints::StoredRows;
+use crate::checkpoints::{KeptAt, RowsKept, StoredRows};
 use crate::error::Error;
 use crate::forward_pass::{Checkpoints, Decisions, ForwardPass, Keeps};
 use crate::gradient_options::GradientOptions;
@@ -104,13 +105,17 @@ impl GradientPass<'_> {
         let forward = start.elapsed();
         let replay = decisions.into_replay();
         // What no target asks for has no gradient. Never quantised: errors would add up by rows.
-        let mut d_rows = StoredRows::new(
-            ops,
-            [batch.seqs, batch.tokens()],
-            [1, model.hidden],
-            SlotFormat::Plain,
-            "grad.layercp_qname",
-        )?;
+        let d_rows = RowsKept {
+            seqs: batch.seqs,
+            tokens: batch.tokens(),
+            blocks: 1,
+            block: model.hidden,
+            dtype: DType::F32,
+            format: SlotFormat::Plain,
+            place: KeptAt::Host,
+            argument: "grad.layercp_qname",
+        };
+        let mut d_rows = StoredRows::new(ops, d_rows)?;
         let head = HeadGradients { d_outputs: &mut d_rows, gradients };
         let loss = self.head(batch).run(&checkpoints.outputs, Some(head))?;
         let head = start.elapsed() - forward;
@@ -122,10 +127,12 @@ impl GradientPass<'_> {
             batch,
             replay: &replay,
             kv_checkpoints: options.kv_checkpoints,
+            kv_place: if options.kv_on_host { KeptAt::Host } else { KeptAt::Device },
             dropout_seed: options.dropout_seed,
         };
         let Checkpoints { row_inputs, last_cell, .. } = checkpoints;
         backward.run(&row_inputs, last_cell, &mut d_rows, gradients)?;
+        gradients.fetch(ops)?;
         let times = PassTimes { forward, head, backward: start.elapsed() - forward - head };
         Ok(BatchLoss { loss, replay, times })
     }
@@ -151,6 +158,11 @@ impl GradientPass<'_> {
     fn check(&self, batch: &Batch<'_>) -> Result<(), Error> {
         batch.check(self.spec.vocab)?;
         let refuse = |what: &str, why| Err(Error::Unsupported { what: what.to_owned(), why });
+        let most = self.ops.head_dim_most();
+        if let Some(layer) = self.model.layers.iter().find(|layer| most < layer.dims.head_dim) {
+            let what = format!("a model with heads of {} numbers", layer.dims.head_dim);
+            return refuse(&what, "this device attends over narrower ones; tune on the CPU");
+        }
         for slots in self.cache.lengths() {
             if *slots > TuneOps::SLOTS_MOST {
                 return Err(Error::BadArgument {

@@ -1,6 +1,9 @@
 //! An array where the ops compute, and its numbers on the host.
 
-use terrace_device::{DType, Element, PooledBuffer, Shape, View, ViewMut};
+use std::borrow::Cow;
+
+use half::{bf16, f16};
+use terrace_device::{DType, Device, Element, PooledBuffer, Shape, View, ViewMut};
 use terrace_kernels::TuneOps;
 
 use crate::error::Error;
@@ -18,7 +21,16 @@ impl Tensor {
         what: &'static str,
         shape: impl Into<Shape>,
     ) -> Result<Self, Error> {
-        let mut tensor = Self::taken(ops, what, DType::F32, shape.into())?;
+        Self::zeros_of(ops, what, DType::F32, shape)
+    }
+
+    pub fn zeros_of(
+        ops: &TuneOps<'_>,
+        what: &'static str,
+        dtype: DType,
+        shape: impl Into<Shape>,
+    ) -> Result<Self, Error> {
+        let mut tensor = Self::taken(ops, what, dtype, shape.into())?;
         ops.clear(tensor.view_mut());
         Ok(tensor)
     }
@@ -29,9 +41,27 @@ impl Tensor {
         what: &'static str,
         shape: impl Into<Shape>,
     ) -> Result<Self, Error> {
-        let mut tensor = Self::taken(ops, what, DType::F32, shape.into())?;
-        if cfg!(debug_assertions) {
-            tensor.numbers_mut().fill(f32::NAN);
+        Self::unset_of(ops, what, DType::F32, shape)
+    }
+
+    /// As [`unset`](Self::unset), of activations.
+    pub fn unset_act(
+        ops: &TuneOps<'_>,
+        what: &'static str,
+        shape: impl Into<Shape>,
+    ) -> Result<Self, Error> {
+        Self::unset_of(ops, what, ops.activation(), shape)
+    }
+
+    pub fn unset_of(
+        ops: &TuneOps<'_>,
+        what: &'static str,
+        dtype: DType,
+        shape: impl Into<Shape>,
+    ) -> Result<Self, Error> {
+        let mut tensor = Self::taken(ops, what, dtype, shape.into())?;
+        if cfg!(debug_assertions) && matches!(ops.device(), Device::Cpu) {
+            tensor.view_mut().into_slice().fill(f32::NAN);
         }
         Ok(tensor)
     }
@@ -43,7 +73,24 @@ impl Tensor {
         shape: impl Into<Shape>,
     ) -> Result<Self, Error> {
         let mut tensor = Self::taken(ops, what, T::DTYPE, shape.into())?;
-        tensor.numbers_mut().copy_from_slice(numbers);
+        ops.write(tensor.view_mut(), numbers)?;
+        Ok(tensor)
+    }
+
+    /// Numbers of the host as activations, `[rows, dim]` or what can be seen as such.
+    pub fn act_of(
+        ops: &TuneOps<'_>,
+        what: &'static str,
+        numbers: &[f32],
+        shape: impl Into<Shape>,
+    ) -> Result<Self, Error> {
+        let exact = Self::of(ops, what, numbers, shape)?;
+        if ops.activation() == DType::F32 {
+            return Ok(exact);
+        }
+        let (shape, flat) = (exact.shape, [1, numbers.len()]);
+        let mut tensor = Self::taken(ops, what, ops.activation(), shape)?;
+        ops.copy(exact.as_shape(flat), tensor.as_shape_mut(flat));
         Ok(tensor)
     }
 
@@ -68,16 +115,44 @@ impl Tensor {
         self.shape
     }
 
-    pub fn numbers<T: Element>(&self) -> &[T] {
+    /// The numbers on the host, whatever the type; a copy where the host cannot reach them.
+    pub fn numbers(&self, ops: &TuneOps<'_>) -> Result<Cow<'_, [f32]>, Error> {
+        if matches!(ops.device(), Device::Cpu) {
+            return Ok(Cow::Borrowed(self.view().as_slice()));
+        }
+        let numbers = match self.dtype {
+            DType::Bf16 => self.read::<bf16>(ops)?.into_iter().map(bf16::to_f32).collect(),
+            DType::F16 => self.read::<f16>(ops)?.into_iter().map(f16::to_f32).collect(),
+            _ => self.read(ops)?,
+        };
+        Ok(Cow::Owned(numbers))
+    }
+
+    /// Changes f32 numbers on the host.
+    pub fn change(&mut self, ops: &TuneOps<'_>, f: impl FnOnce(&mut [f32])) -> Result<(), Error> {
+        if matches!(ops.device(), Device::Cpu) {
+            f(self.view_mut().as_mut_slice());
+            return Ok(());
+        }
+        let mut numbers = self.read(ops)?;
+        f(&mut numbers);
+        Ok(ops.write(self.view_mut(), &numbers)?)
+    }
+
+    /// The numbers, which the host reaches.
+    pub fn on_host(&self) -> &[f32] {
         self.view().as_slice()
     }
 
-    pub fn numbers_mut<T: Element>(&mut self) -> &mut [T] {
+    /// As [`on_host`](Self::on_host), to be changed.
+    pub fn on_host_mut(&mut self) -> &mut [f32] {
         self.view_mut().into_slice()
     }
 
-    pub fn copy(&self, ops: &TuneOps<'_>, what: &'static str) -> Result<Self, Error> {
-        Self::of(ops, what, self.numbers::<f32>(), self.shape)
+    fn read<T: Element + Default>(&self, ops: &TuneOps<'_>) -> Result<Vec<T>, Error> {
+        let mut numbers = vec![T::default(); self.shape.count()];
+        ops.read(self.view(), &mut numbers)?;
+        Ok(numbers)
     }
 
     fn taken(

@@ -123,6 +123,20 @@ impl CudaDevice {
         }
     }
 
+    /// Makes all of it zeros, in the order of what is launched.
+    ///
+    /// Panics unless the view is dense.
+    pub fn clear(&self, to: &ViewMut<'_>) {
+        let bytes = to.as_view().dense_bytes();
+        if bytes == 0 {
+            return;
+        }
+        self.bind();
+        // SAFETY: the view covers that many bytes of device memory.
+        let code = unsafe { sys::cuMemsetD8Async(to.device_address(), 0, bytes, self.stream) };
+        self.keep(check(code, || format!("clearing {bytes} bytes of device memory")));
+    }
+
     /// Reads device memory after everything launched so far.
     pub fn read(&self, from: View<'_>, bytes: &mut [u8]) -> Result<(), Error> {
         self.synchronize()?;

@@ -23,6 +23,7 @@ mod page_lock;
 mod pinned_buffer;
 mod pinned_pages;
 mod pinned_pages_coming;
+mod pinned_pool;
 mod pinned_segment;
 mod probe;
 mod tensor_map;
@@ -36,6 +37,7 @@ pub use graph::CudaGraph;
 pub use pinned_buffer::PinnedBuffer;
 pub use pinned_pages::{PageRead, PageWrite, PinnedPages};
 pub use pinned_pages_coming::PinnedPagesComing;
+pub use pinned_pool::{PinnedPool, PooledPinned};
 pub use probe::{CudaInfo, CudaMissing, probe};
 pub use tensor_map::{PageBoxes, TensorMap};
 

@@ -11,17 +11,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use libloading::Library;
 use terrace_device::cuda::CudaDevice;
-use terrace_device::{Buffer, DType, Device};
+use terrace_device::{Buffer, DType, Device, View};
 
 use super::find_library::find_library;
 use crate::error::Error;
 use crate::linear::matmul::bias::Bias;
 use crate::linear::matmul::dense_product::DenseProduct;
+use crate::linear::matmul::matrix_product::{MatrixProduct, Operand};
 use crate::linear::matmul::product::Epilogue;
 
 const NAMES: [&str; 2] = ["libcublasLt.so.13", "libcublasLt.so.12"];
 /// What NVIDIA advises for Hopper.
 const WORKSPACE_BYTES: usize = 32 << 20;
+/// Of matrices that it is given.
+const ALIGNMENT: u64 = 16;
 
 pub(crate) struct CublasLt {
     calls: Calls,
@@ -41,10 +44,29 @@ struct Size {
     tokens: usize,
     rows: usize,
     columns: usize,
-    x_stride: usize,
+    x: Side,
+    weight: Side,
     out_stride: usize,
     out: DType,
     epilogue: c_int,
+}
+
+/// How a factor lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Side {
+    stride: usize,
+    /// Whether the numbers that are summed over lie below each other.
+    is_transposed: bool,
+}
+
+/// Where a product's matrices are, and what they are multiplied by.
+struct Operation {
+    weight: u64,
+    x: u64,
+    out: u64,
+    scale: f32,
+    /// Of what is there before.
+    kept: f32,
 }
 
 /// A product's description and the kernel chosen for it.
@@ -79,11 +101,13 @@ const F16: c_int = 2;
 const BF16: c_int = 14;
 const COMPUTE_F32: c_int = 68;
 const TRANSPOSE_A: c_int = 3;
+const TRANSPOSE_B: c_int = 4;
 const EPILOGUE: c_int = 7;
 const BIAS_POINTER: c_int = 8;
 const PLAIN: c_int = 1;
 const RELU: c_int = 2;
 const ADD_BIAS: c_int = 4;
+const NOT_TRANSPOSED: c_int = 0;
 const TRANSPOSED: c_int = 1;
 const MAX_WORKSPACE: c_int = 1;
 
@@ -162,34 +186,91 @@ impl CublasLt {
         let DenseProduct { x, weight, out, .. } = product;
         let ([tokens, columns], [rows, _]) = (x.dims(), weight.dims());
         assert!([x.dtype(), weight.dtype()] == [self.activation; 2], "types of project");
-        let (x_stride, out_stride) = (x.row_stride(), out.row_stride());
+        let side = |view: &View<'_>| Side { stride: view.row_stride(), is_transposed: false };
         let Some(epilogue) = epilogue(product) else { return false };
-        let size = Size { tokens, rows, columns, x_stride, out_stride, out: out.dtype(), epilogue };
+        let size = Size {
+            tokens,
+            rows,
+            columns,
+            x: side(x),
+            weight: side(weight),
+            out_stride: out.row_stride(),
+            out: out.dtype(),
+            epilogue,
+        };
+        let operation = Operation {
+            weight: weight.device_address(),
+            x: x.device_address(),
+            out: out.device_address(),
+            scale: 1.0,
+            kept: 0.0,
+        };
+        self.run(size, &operation, product.bias)
+    }
+
+    /// Factors of the activations' type, `out` too or in f32. `false` if the library cannot do it.
+    pub fn multiply(&self, product: &MatrixProduct<'_>) -> bool {
+        let [tokens, rows, columns] = product.extents();
+        let MatrixProduct { left, right, scale, adds, out } = product;
+        let operation = Operation {
+            weight: right.view.device_address(),
+            x: left.view.device_address(),
+            out: out.device_address(),
+            scale: *scale,
+            kept: if *adds { 1.0 } else { 0.0 },
+        };
+        // The library's kernels load 16 bytes at a time, or are slow.
+        let are_aligned = [operation.weight, operation.x, operation.out]
+            .iter()
+            .all(|address| address.is_multiple_of(ALIGNMENT));
+        let is_empty = tokens == 0 || rows == 0 || columns == 0;
+        let strides = [left.view.row_stride(), right.view.row_stride()];
+        let are_whole = strides.iter().all(|stride| stride.is_multiple_of(8));
+        if !are_aligned || !are_whole || is_empty {
+            return false;
+        }
+        let side = |operand: &Operand<'_>| Side {
+            stride: operand.view.row_stride(),
+            is_transposed: operand.is_transposed,
+        };
+        let size = Size {
+            tokens,
+            rows,
+            columns,
+            x: side(left),
+            weight: side(right),
+            out_stride: out.row_stride(),
+            out: out.dtype(),
+            epilogue: PLAIN,
+        };
+        self.run(size, &operation, None)
+    }
+
+    fn run(&self, size: Size, operation: &Operation, bias: Option<Bias<'_>>) -> bool {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = plans.entry(size).or_insert_with(|| self.make_plan(size));
         let Some(plan) = plan else { return false };
-        if let Some(bias) = product.bias {
-            plan.set_bias(&self.calls, bias, out.dtype());
+        if let Some(bias) = bias {
+            plan.set_bias(&self.calls, bias, size.out);
         }
-        let (one, zero) = (1.0f32, 0.0f32);
+        let Operation { weight, x, out, scale, kept } = operation;
         let stream = self.device.raw_stream();
         let memory = self.workspace.view(DType::U8, [WORKSPACE_BYTES]).device_address();
-        let out = out.device_address();
         // SAFETY: the descriptions are those of the views' sizes, all in device memory; the
         // workspace is used by this stream alone.
         let status = unsafe {
             (self.calls.multiply)(
                 self.handle,
                 plan.product,
-                &raw const one,
-                weight.device_address(),
+                scale,
+                *weight,
                 plan.weight,
-                x.device_address(),
+                *x,
                 plan.x,
-                &raw const zero,
-                out,
+                kept,
+                *out,
                 plan.out,
-                out,
+                *out,
                 plan.out,
                 &raw const plan.kernel,
                 memory,
@@ -206,16 +287,19 @@ impl CublasLt {
     }
 
     /// In the library's words matrices lie by columns: ours are their own transposes, and
-    /// `out^T = weight * x^T`, where `weight` is to be transposed back.
+    /// `out^T = weight * x^T`, where a weight is to be transposed back unless it already is.
     fn make_plan(&self, size: Size) -> Option<Plan> {
-        let Size { tokens, rows, columns, x_stride, out_stride, out, epilogue } = size;
+        let Size { tokens, rows, columns, x, weight, out_stride, out, epilogue } = size;
         let act_type = if self.activation == DType::F16 { F16 } else { BF16 };
         let out_type = if out == DType::F32 { F32 } else { act_type };
         let calls = &self.calls;
         let (mut product, mut preference) = (null_mut(), null_mut());
         let (mut choice, mut found) = (Choice::default(), 0);
-        let transposed = TRANSPOSED;
-        let layout = |kind, rows: usize, columns: usize, stride: usize| {
+        let turn_weight = if weight.is_transposed { NOT_TRANSPOSED } else { TRANSPOSED };
+        let turn_x = if x.is_transposed { TRANSPOSED } else { NOT_TRANSPOSED };
+        let layout = |kind, [outputs, summed]: [usize; 2], side: Side| {
+            let Side { stride, is_transposed } = side;
+            let [rows, columns] = if is_transposed { [outputs, summed] } else { [summed, outputs] };
             let mut layout = null_mut();
             // SAFETY: the call writes one handle.
             unsafe {
@@ -229,14 +313,17 @@ impl CublasLt {
             }
             layout
         };
-        let weight = layout(act_type, columns, rows, columns);
-        let x = layout(act_type, columns, tokens, x_stride);
-        let out = layout(out_type, rows, tokens, out_stride);
+        let weight = layout(act_type, [rows, columns], weight);
+        let x = layout(act_type, [tokens, columns], x);
+        let out =
+            layout(out_type, [tokens, rows], Side { stride: out_stride, is_transposed: false });
         // SAFETY: handles were just made, pointers are to values of the sizes given.
         unsafe {
             (calls.create_product)(&raw mut product, COMPUTE_F32, F32);
-            let flag: *const c_int = &raw const transposed;
-            (calls.set_product)(product, TRANSPOSE_A, flag.cast(), size_of::<c_int>());
+            for (attribute, turn) in [(TRANSPOSE_A, turn_weight), (TRANSPOSE_B, turn_x)] {
+                let flag: *const c_int = &raw const turn;
+                (calls.set_product)(product, attribute, flag.cast(), size_of::<c_int>());
+            }
             let end: *const c_int = &raw const epilogue;
             (calls.set_product)(product, EPILOGUE, end.cast(), size_of::<c_int>());
             (calls.create_preference)(&raw mut preference);

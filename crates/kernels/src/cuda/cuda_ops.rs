@@ -7,6 +7,7 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut, WorkerPool};
 
 use super::cuda_linear::{BiasedMatrix, CudaLinear};
+use super::cuda_tune::{CudaTune, TuneKernels};
 use super::typed_kernel::TypedKernel;
 use crate::arithmetic_class::{ArithmeticClass, DeviceClass, KERNEL_REVISION};
 use crate::attention::dense::cuda::AttentionKernels;
@@ -20,7 +21,7 @@ use crate::error::Error;
 use crate::hstu::cuda::HstuKernels;
 use crate::linear::biased_weight::BiasedWeight;
 use crate::linear::gated_args::GatedArgs;
-use crate::linear::linear::{Linear, LinearShape};
+use crate::linear::linear::{Linear, LinearShape, LinearStorage};
 use crate::linear::matmul::bias::PlacedBias;
 use crate::linear::matmul::cuda::ProductKernels;
 use crate::linear::matmul::device_matrix::{DeviceMatrix, RUN_ROWS, RandomMatrix};
@@ -58,7 +59,7 @@ pub(crate) struct CudaOps {
     on_hopper: bool,
     workers: WorkerPool,
     pub(crate) rms_norm: RmsNormKernels,
-    gate: GateKernel,
+    pub(crate) gate: GateKernel,
     pub(crate) gather_rows: TypedKernel<GatherRowsParams>,
     pub(crate) rope_angles: TypedKernel<RopeAnglesParams>,
     pub(crate) copy_pages: TypedKernel<CopyPagesParams>,
@@ -70,6 +71,8 @@ pub(crate) struct CudaOps {
     hstu: OnceLock<HstuKernels>,
     /// Of click-through models, in the same way.
     ctr: OnceLock<CtrKernels>,
+    /// Of models that are tuned, in the same way.
+    tune: OnceLock<TuneKernels>,
 }
 
 impl CudaOps {
@@ -95,11 +98,16 @@ impl CudaOps {
             slots: SlotKernels::new(device, *activation, on_hopper),
             hstu: OnceLock::new(),
             ctr: OnceLock::new(),
+            tune: OnceLock::new(),
         })
     }
 
     pub(crate) fn device(&self) -> &Arc<CudaDevice> {
         &self.device
+    }
+
+    pub(crate) fn on_hopper(&self) -> bool {
+        self.on_hopper
     }
 
     pub(crate) fn activation(&self) -> DType {
@@ -150,6 +158,16 @@ impl CudaOps {
         self.load_ctr().expect("PTX that is built in")
     }
 
+    pub(crate) fn load_tune(&self) -> Result<CudaTune<'_>, Error> {
+        if self.tune.get().is_none() {
+            let kernels = TuneKernels::load(self)?;
+            // Another thread may have been quicker.
+            let _ = self.tune.set(kernels);
+        }
+        let kernels = self.tune.get().expect("it was just loaded");
+        Ok(CudaTune { ops: self, kernels })
+    }
+
     /// Neighbours that are kept in the same way become one matrix.
     pub(crate) fn place(&self, weights: &[BiasedWeight]) -> Result<Linear, Error> {
         let columns = weights[0].weight.columns();
@@ -164,6 +182,29 @@ impl CudaOps {
         }
         let placed = CudaLinear { matrices, is_interleaved: false };
         Ok(Linear::on_cuda(rows, columns, placed))
+    }
+
+    /// Brings a weight that is trained to the device, in the activations' type. Its rows need not be
+    /// whole 16 bytes.
+    pub(crate) fn place_trained(&self, weight: Matrix) -> Result<Linear, Error> {
+        let kind = MatrixKind::Dense(self.activation);
+        let matrix = DeviceMatrix::upload(&self.device, &self.workers, kind, &[&weight], false)?;
+        let matrices = vec![BiasedMatrix { matrix, bias: None }];
+        Ok(Linear::trained_on_cuda(weight, CudaLinear { matrices, is_interleaved: false }))
+    }
+
+    /// Changes a trained weight, and brings it to the device again.
+    pub(crate) fn change(
+        &self,
+        linear: &mut Linear,
+        f: impl FnOnce(&mut [f32]),
+    ) -> Result<(), Error> {
+        let LinearStorage::TrainedOnCuda { host, placed } = linear.storage_mut() else {
+            panic!("this weight is not trained");
+        };
+        f(host.f32s_mut().expect("a trained weight is f32 and held once"));
+        let [only] = &mut placed.matrices[..] else { panic!("a trained weight is one matrix") };
+        only.matrix.write(&self.device, &self.workers, &[host], false)
     }
 
     /// Interleaved where the kernel that multiplies and gates at once can take it.

@@ -29,7 +29,7 @@ impl CodeBooks {
         Ok(CodeBooks { books })
     }
 
-    fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.books.view(DType::U8, [1]).device_address()
     }
 }
@@ -93,7 +93,7 @@ impl LayerSlots {
 }
 
 /// As `RowFormat` in `slots.cuh`.
-fn format_number(format: RowFormat) -> u32 {
+pub(crate) fn format_number(format: RowFormat) -> u32 {
     match format {
         RowFormat::F32 => 0,
         RowFormat::F16 => 1,

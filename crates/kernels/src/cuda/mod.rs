@@ -6,18 +6,21 @@
 mod cublas_lt;
 mod cuda_linear;
 mod cuda_ops;
+mod cuda_tune;
 mod find_library;
 mod layer_pages;
 mod layer_slots;
 mod ptx;
+mod tune_row_kernels;
 mod typed_kernel;
 
 pub(crate) use cublas_lt::CublasLt;
 pub(crate) use cuda_linear::CudaLinear;
 pub(crate) use cuda_ops::CudaOps;
 pub use cuda_ops::CudaOptions;
+pub(crate) use cuda_tune::CudaTune;
 pub(crate) use layer_pages::{LayerPages, page_variant, query_dtype};
-pub(crate) use layer_slots::{CodeBooks, LayerSlots, LiveRows};
+pub(crate) use layer_slots::{CodeBooks, LayerSlots, LiveRows, format_number};
 pub(crate) use ptx::load;
 pub(crate) use typed_kernel::{TypedKernel, kernel_params};
 

@@ -26,6 +26,11 @@ pub(crate) enum LinearStorage {
     /// As [`FixedPoint`](Self::FixedPoint).
     FewColumns(FewColumns),
     Cuda(CudaLinear),
+    /// One weight that is trained: what an optimiser changes in f32, and what the GPU multiplies.
+    TrainedOnCuda {
+        host: Matrix,
+        placed: CudaLinear,
+    },
 }
 
 /// The extents of products to be made.
@@ -89,6 +94,11 @@ impl Linear {
         Linear { rows, columns, storage: LinearStorage::Cuda(placed) }
     }
 
+    pub(crate) fn trained_on_cuda(host: Matrix, placed: CudaLinear) -> Self {
+        let (rows, columns) = (host.rows(), host.columns());
+        Linear { rows, columns, storage: LinearStorage::TrainedOnCuda { host, placed } }
+    }
+
     /// Outputs of all products.
     pub fn rows(&self) -> usize {
         self.rows
@@ -110,7 +120,9 @@ impl Linear {
             }
             LinearStorage::FixedPoint(matrix) => matrix.bytes(),
             LinearStorage::FewColumns(matrix) => matrix.bytes(),
-            LinearStorage::Cuda(placed) => placed.bytes(),
+            LinearStorage::Cuda(placed) | LinearStorage::TrainedOnCuda { placed, .. } => {
+                placed.bytes()
+            }
         }
     }
 
@@ -129,12 +141,27 @@ impl Linear {
         Linear::of_weights(vec![BiasedWeight { weight: only.part(rows), bias }])
     }
 
-    /// The weight and the bias of one product in f32 that nobody else holds, to be changed.
-    pub(crate) fn trained_mut(&mut self) -> Option<(&mut [f32], Option<&mut [f32]>)> {
+    /// The weight of one product in f32 that nobody else holds, to be changed.
+    pub(crate) fn trained_mut(&mut self) -> Option<&mut [f32]> {
         let LinearStorage::AsInFile(weights) = &mut self.storage else { return None };
         let [only] = &mut weights[..] else { return None };
-        let bias = only.bias.as_deref_mut();
-        only.weight.f32s_mut().map(|weight| (weight, bias))
+        only.weight.f32s_mut()
+    }
+
+    /// The numbers of one weight in f32, row by row, where it is kept so.
+    pub(crate) fn numbers(&self) -> Option<&[f32]> {
+        match &self.storage {
+            LinearStorage::AsInFile(weights) => match &weights[..] {
+                [only] => only.weight.rows_in_place(0..only.weight.rows()),
+                _ => None,
+            },
+            LinearStorage::TrainedOnCuda { host, .. } => host.rows_in_place(0..host.rows()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn storage_mut(&mut self) -> &mut LinearStorage {
+        &mut self.storage
     }
 
     pub(crate) fn storage(&self) -> &LinearStorage {
@@ -149,13 +176,15 @@ impl Linear {
             LinearStorage::FixedPoint(_) | LinearStorage::FewColumns(_) => {
                 panic!("these weights are no table")
             }
-            LinearStorage::Cuda(_) => panic!("the CPU cannot use weights of a GPU"),
+            LinearStorage::Cuda(_) | LinearStorage::TrainedOnCuda { .. } => {
+                panic!("the CPU cannot use weights of a GPU")
+            }
         }
     }
 
     pub(crate) fn cuda(&self) -> &CudaLinear {
         match &self.storage {
-            LinearStorage::Cuda(placed) => placed,
+            LinearStorage::Cuda(placed) | LinearStorage::TrainedOnCuda { placed, .. } => placed,
             _ => panic!("a GPU cannot use weights of the CPU"),
         }
     }

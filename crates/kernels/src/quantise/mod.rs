@@ -10,7 +10,9 @@ mod asymmetric;
 pub(crate) mod byte_format;
 mod code_book;
 mod code_table;
+pub(crate) mod cuda;
 mod nibbles;
 mod quantiser;
+pub(crate) mod round_rows;
 
 pub use quantiser::Quantiser;

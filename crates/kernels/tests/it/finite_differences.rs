@@ -52,7 +52,7 @@ fn linear(ops: &TuneOps<'_>, rows: usize, numbers: &[f32]) -> Linear {
     buffer.bytes_mut().iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte);
     let columns = numbers.len() / rows;
     let weight = Matrix::new(WeightFormat::F32, rows, columns, Arc::new(buffer));
-    ops.place(BiasedWeight { weight, bias: None })
+    ops.place(BiasedWeight { weight, bias: None }).expect("memory for a small weight")
 }
 
 fn normed(ops: &TuneOps<'_>, random: &mut SplitMix, [rows, dim]: [usize; 2]) {
@@ -120,9 +120,11 @@ fn branched(ops: &TuneOps<'_>, random: &mut SplitMix, [tokens, rows]: [usize; 2]
     let [d_x, d_a, d_b, d_weight] = &mut gradients;
     let [a, b, weight] = [(1, rank), (2, rows), (3, rows)].map(|(i, r)| linear(ops, r, &inputs[i]));
     let (x, d_out_view) = (View::of(&inputs[0], x_shape), View::of(&d_out, out_shape));
-    ops.weight_gradient(d_out_view, x, ViewMut::of(d_weight, [rows, columns]));
-    ops.input_gradient(d_out_view, &weight, ViewMut::of(d_x, x_shape));
-    ops.lora_gradients(
+    let done = ops.weight_gradient(d_out_view, x, ViewMut::of(d_weight, [rows, columns]));
+    done.expect("memory for small rows");
+    let done = ops.input_gradient(d_out_view, &weight, ViewMut::of(d_x, x_shape));
+    done.expect("memory for small rows");
+    let done = ops.lora_gradients(
         LoraBranch { a: &a, b: &b, scale: 0.4 },
         LoraGradients {
             x,
@@ -134,6 +136,7 @@ fn branched(ops: &TuneOps<'_>, random: &mut SplitMix, [tokens, rows]: [usize; 2]
             d_b: ViewMut::of(d_b, [rows, rank]),
         },
     );
+    done.expect("memory for small rows");
     check(&inputs, &gradients, |inputs| forward(inputs, &mut vec![0.0; tokens * rank]));
 }
 
@@ -150,7 +153,7 @@ fn scored(ops: &TuneOps<'_>, random: &mut SplitMix, [rows, vocab]: [usize; 2], b
         let [mut logits, mut found] = [block, 3].map(|width| vec![0.0; rows * width]);
         let mut losses = vec![0.0; rows];
         let [d_x, d_head, d_a, d_b] = gradients;
-        ops.head_loss(HeadLossArgs {
+        let done = ops.head_loss(HeadLossArgs {
             x: View::of(&inputs[0], [rows, hidden]),
             head: &head,
             lora: Some(HeadLora {
@@ -170,6 +173,7 @@ fn scored(ops: &TuneOps<'_>, random: &mut SplitMix, [rows, vocab]: [usize; 2], b
             d_x: Some(ViewMut::of(d_x, [rows, hidden])),
             d_head: Some(ViewMut::of(d_head, [vocab, hidden])),
         });
+        done.expect("memory for small rows");
         weighted(&losses, &factors)
     };
     let zeros = || [0, 1, 2, 3].map(|i| vec![0.0; inputs[i].len()]);
@@ -233,7 +237,7 @@ fn attended(ops: &TuneOps<'_>, random: &mut SplitMix, dim: usize, window: Option
     forward(&inputs, &mut out, &mut log_sums);
     let mut gradients = counts.map(|count| vec![0.0; count]);
     let [d_query, d_keys, d_values] = &mut gradients;
-    ops.attend_slots_gradients(ReplayGradients {
+    let done = ops.attend_slots_gradients(ReplayGradients {
         queries: queries(at, &inputs, &positions, window),
         out: View::of(&out, shape),
         log_sums: View::of(&log_sums, [all, heads]),
@@ -242,6 +246,7 @@ fn attended(ops: &TuneOps<'_>, random: &mut SplitMix, dim: usize, window: Option
         d_keys: ViewMut::of(d_keys, slot_shape),
         d_values: ViewMut::of(d_values, slot_shape),
     });
+    done.expect("memory for small rows");
     check(&inputs, &gradients, |inputs| {
         let (mut out, mut log_sums) = (vec![0.0; all * heads * dim], vec![0.0; all * heads]);
         forward(inputs, &mut out, &mut log_sums);

@@ -101,7 +101,7 @@ impl Check<'_> {
                 }
                 Err(error) => wrong = Some(error),
             }
-        });
+        })?;
         wrong.map_or(Ok(()), |error| Err(error.into()))
     }
 

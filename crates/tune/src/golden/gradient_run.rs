@@ -94,6 +94,7 @@ impl GradientRun {
             },
             layer_checkpoints: format,
             kv_checkpoints: format,
+            kv_on_host: false,
             // A few blocks of the vocabulary.
             logits_most: 1 << 9,
         })

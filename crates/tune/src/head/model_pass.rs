@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use terrace_device::View;
+use terrace_device::{DType, View};
 use terrace_kernels::RmsNormGradients;
 
 use super::head_model::{HeadChunk, HeadModel};
@@ -45,19 +45,23 @@ impl ModelPass<'_> {
         let chunks = self.chunks();
         for positions in &chunks {
             let chunk = self.outputs(outputs, positions)?;
-            let added = head.forward(&chunk.head_chunk());
+            let given = chunk.given().numbers(&self.pass.ops)?;
+            let added = head.forward(&chunk.head_chunk(&given));
             losses.iter_mut().zip(added).for_each(|(sum, loss)| *sum += loss);
         }
         if let Some(HeadGradients { d_outputs, gradients }) = gradients {
             for positions in chunks.iter().rev() {
                 let chunk = self.outputs(outputs, positions)?;
-                let given = chunk.head_chunk();
-                let mut d_given =
-                    Tensor::zeros(&self.pass.ops, "gradients of the head", chunk.given().shape())?;
+                let ops = &self.pass.ops;
+                let given = chunk.given().numbers(ops)?;
+                let shape = chunk.given().shape();
+                let mut d_given = Tensor::zeros(ops, "gradients of the head", shape)?;
                 let mut d_own = gradients.slices_mut(&self.pass.model.head_parameters);
-                head.backward(&given, &d_losses, d_given.numbers_mut(), &mut d_own);
+                d_given.change(ops, |d_given| {
+                    head.backward(&chunk.head_chunk(&given), &d_losses, d_given, &mut d_own);
+                })?;
                 let d_x = self.backward(&chunk, d_given, gradients)?;
-                d_outputs.write(positions, d_x.numbers());
+                d_outputs.write(ops, positions, &d_x)?;
             }
         }
         Ok(losses.iter().zip(&d_losses).map(|(loss, factor)| loss * factor).sum())
@@ -99,12 +103,12 @@ impl ModelPass<'_> {
         let TunedModel { final_norm, norm_eps, .. } = model;
         let first = model.head_model.positions(batch).start;
         let x = outputs.read(&ops, &(positions.start - first..positions.end - first))?;
-        let mut normed = Tensor::unset(&ops, "normed outputs", x.shape())?;
+        let mut normed = Tensor::unset_act(&ops, "normed outputs", x.shape())?;
         ops.rms_norm(x.view(), final_norm.tensor.view(), *norm_eps, normed.view_mut());
         let logits = match (self.head.needs_logits(), &model.head) {
             (false, _) => None,
             (true, Some(head)) => {
-                let (logits, trace) = head.forward(&ops, normed.view(), None)?;
+                let (logits, trace) = head.forward(&ops, normed.view(), None, DType::F32)?;
                 Some((logits, Some(trace)))
             }
             (true, None) => {
@@ -154,7 +158,7 @@ impl ModelPass<'_> {
                             gradients,
                         )?;
                     }
-                    _ => self.through_table(normed, d_given.view(), &mut d_normed, gradients),
+                    _ => self.through_table(normed, d_given.view(), &mut d_normed, gradients)?,
                 }
                 d_normed
             }
@@ -178,12 +182,13 @@ impl ModelPass<'_> {
         d_logits: View<'_>,
         d_x: &mut Tensor,
         gradients: &mut Gradients,
-    ) {
+    ) -> Result<(), Error> {
         let HeadPass { ops, model, .. } = self.pass;
-        ops.input_gradient(d_logits, &model.embed.linear, d_x.view_mut());
+        ops.input_gradient(d_logits, &model.embed.linear, d_x.view_mut())?;
         if let Some(id) = model.embed.id {
-            ops.weight_gradient(d_logits, x, gradients.view_mut(id));
+            ops.weight_gradient(d_logits, x, gradients.view_mut(id))?;
         }
+        Ok(())
     }
 }
 
@@ -192,10 +197,11 @@ impl ChunkOutputs {
         self.logits.as_ref().map_or(&self.normed, |(logits, _)| logits)
     }
 
-    fn head_chunk(&self) -> HeadChunk<'_> {
+    /// outputs: what it was given, on the host
+    fn head_chunk<'a>(&'a self, outputs: &'a [f32]) -> HeadChunk<'a> {
         let [_, width] = self.given().view().dims();
         HeadChunk {
-            outputs: self.given().numbers(),
+            outputs,
             tokens: self.positions.len(),
             width,
             targets: self.targets.as_deref(),

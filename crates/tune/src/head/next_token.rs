@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use terrace_device::View;
 use terrace_kernels::{HeadLora, HeadLossArgs, RmsNormGradients};
 
 use super::head_pass::{HeadGradients, HeadPass};
@@ -35,7 +34,8 @@ impl NextTokenPass<'_> {
             loss += sum;
             if let (Some(d_x), Some(HeadGradients { d_outputs, .. })) = (d_x, &mut gradients) {
                 let first = batch.tokens() - targets;
-                d_outputs.write(&(first + range.start..first + range.end), d_x.numbers());
+                let positions = first + range.start..first + range.end;
+                d_outputs.write(&self.pass.ops, &positions, &d_x)?;
             }
         }
         Ok(loss)
@@ -53,14 +53,18 @@ impl NextTokenPass<'_> {
         let HeadPass { ops, model, .. } = self.pass;
         let TunedModel { final_norm, norm_eps, .. } = model;
         let weight = final_norm.tensor.view();
-        let mut normed = Tensor::unset(&ops, "normed outputs", x.shape())?;
+        let mut normed = Tensor::unset_act(&ops, "normed outputs", x.shape())?;
         ops.rms_norm(x.view(), weight, *norm_eps, normed.view_mut());
         let targets = self.of_range(self.pass.batch.targets, range);
         let factors = self.of_range(factors, range);
         let (losses, d_normed) =
             self.losses(&normed, &targets, &factors, gradients.as_deref_mut())?;
-        let losses = losses.numbers::<f32>().iter().zip(&factors);
-        let sum = losses.map(|(loss, factor)| f64::from(*loss) * f64::from(*factor)).sum();
+        let losses = losses.numbers(&ops)?;
+        let sum = losses
+            .iter()
+            .zip(&factors)
+            .map(|(loss, factor)| f64::from(*loss) * f64::from(*factor))
+            .sum();
         let (Some(d_normed), Some(gradients)) = (d_normed, gradients) else {
             return Ok((sum, None));
         };
@@ -90,7 +94,7 @@ impl NextTokenPass<'_> {
             Some(head) => &head.base,
             None => &model.embed,
         };
-        let block = (logits_most / rows).clamp(1, head.rows());
+        let block = whole_block((logits_most / rows).clamp(1, head.rows()));
         let mut logits = Tensor::unset(&ops, "logits", [rows, block])?;
         let mut found = Tensor::zeros(&ops, "sums of logits", [rows, 3])?;
         let mut losses = Tensor::unset(&ops, "losses", [rows])?;
@@ -100,8 +104,10 @@ impl NextTokenPass<'_> {
         };
         let lora = model.head.as_ref().and_then(|head| head.lora.as_ref());
         let rank = lora.map_or(1, |lora| lora.rank());
-        let mut inner = Tensor::zeros(&ops, "inner rows of branches", [rows, rank])?;
-        let mut d_inner = Tensor::zeros(&ops, "gradients of branches", [rows, rank])?;
+        let mut inner = Tensor::unset_act(&ops, "inner rows of branches", [rows, rank])?;
+        let mut d_inner = Tensor::unset_act(&ops, "gradients of branches", [rows, rank])?;
+        let targets = Tensor::of(&ops, "targets", targets, [rows])?;
+        let factors = Tensor::of(&ops, "factors of targets", factors, [rows])?;
         // A head has a weight that is trained, or a branch that is.
         let mut d_head = None;
         let mut head_lora = None;
@@ -120,14 +126,14 @@ impl NextTokenPass<'_> {
             x: x.view(),
             head,
             lora: head_lora,
-            targets: View::of(targets, [rows]),
-            factors: View::of(factors, [rows]),
+            targets: targets.view(),
+            factors: factors.view(),
             logits: logits.view_mut(),
             found: found.view_mut(),
             losses: losses.view_mut(),
             d_x: d_x.as_mut().map(Tensor::view_mut),
             d_head,
-        });
+        })?;
         Ok((losses, d_x))
     }
 
@@ -136,4 +142,10 @@ impl NextTokenPass<'_> {
         let rows = numbers.chunks_exact(self.pass.batch.target_tokens());
         rows.flat_map(|row| &row[range.clone()]).copied().collect()
     }
+}
+
+/// Rows of logits of whole vectors, where there are that many.
+fn whole_block(tokens: usize) -> usize {
+    const VECTOR: usize = 8;
+    if tokens < VECTOR { tokens } else { tokens / VECTOR * VECTOR }
 }

@@ -152,7 +152,7 @@ impl LayerPass<'_> {
                 scale: self.scale(),
                 window: weights.dims.window,
             };
-            ops.attend_slots_gradients(ReplayGradients {
+            let gradients = ReplayGradients {
                 queries,
                 out: trace.attended.view(),
                 log_sums: trace.log_sums.view(),
@@ -160,7 +160,8 @@ impl LayerPass<'_> {
                 d_query: d_query.view_mut(),
                 d_keys: d_slots.keys.view_mut(),
                 d_values: d_slots.values.view_mut(),
-            });
+            };
+            ops.attend_slots_gradients(gradients)?;
             slots.take_back(
                 ops,
                 placed,

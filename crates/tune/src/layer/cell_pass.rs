@@ -63,12 +63,13 @@ impl<'a> CellPass<'a> {
         let rows = seqs * tokens.len();
         let positions: Vec<i32> =
             (0..rows).map(|row| (tokens.start + row % tokens.len()) as i32).collect();
+        let positions = Tensor::of(ops, "positions of a cell", &positions, [rows])?;
         let angles = rope.ropes.iter().map(|(frequencies, scale, _)| {
             let [_, pairs] = frequencies.view().dims();
             let zeros = || Tensor::unset(ops, "angles of a cell", [rows, pairs]);
             let (mut cos, mut sin) = (zeros()?, zeros()?);
             ops.rope_angles(RopeAnglesArgs {
-                positions: terrace_device::View::of(&positions, [rows]),
+                positions: positions.view(),
                 frequencies: RopeFrequencies { inv_freqs: frequencies.view(), row_seqs: None },
                 scale: *scale,
                 cos: cos.view_mut(),

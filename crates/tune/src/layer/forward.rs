@@ -1,7 +1,7 @@
 //! A layer's forward pass over a cell.
 
 use terrace_cache::policy::SlotFormat;
-use terrace_device::View;
+use terrace_device::{DType, View};
 use terrace_kernels::{ChunkAt, ReplayQueries, TuneOps};
 
 use super::layer_pass::LayerPass;
@@ -11,9 +11,10 @@ use crate::model::ProjectionTrace;
 use crate::slots::{LayerSlots, PlacedChunk, PolicySlots, SlotChoice};
 use crate::tensor::Tensor;
 
-/// What a layer's backward pass needs of its forward pass over a cell; all f32 `[rows, _]`.
+/// What a layer's backward pass needs of its forward pass over a cell: all act `[rows, _]` but
+/// what says otherwise.
 pub(crate) struct LayerTrace {
-    /// The layer's input.
+    /// The layer's input, f32.
     pub(super) x: Tensor,
     pub(super) normed: Tensor,
     pub(super) query: Heads,
@@ -21,9 +22,10 @@ pub(crate) struct LayerTrace {
     pub(super) value: Values,
     pub(super) placed: Vec<PlacedChunk>,
     pub(super) attended: Tensor,
+    /// f32
     pub(super) log_sums: Tensor,
     pub(super) output: ProjectionTrace,
-    /// Between attention and the feed-forward unit.
+    /// Between attention and the feed-forward unit, f32.
     pub(super) middle: Tensor,
     pub(super) normed_middle: Tensor,
     pub(super) gate: (Tensor, ProjectionTrace),
@@ -33,7 +35,7 @@ pub(crate) struct LayerTrace {
 }
 
 impl LayerTrace {
-    /// Keys and values of the cell's tokens, f32 `[rows, kv_heads * dim]`.
+    /// Keys and values of the cell's tokens, act `[rows, kv_heads * dim]`.
     pub fn key_values(&self) -> [&Tensor; 2] {
         [&self.key.rotated, &self.value.rows]
     }
@@ -59,14 +61,15 @@ impl LayerPass<'_> {
         let heads = [&query, &key];
         let Attended { out: attended, log_sums, placed } =
             self.attend(heads, &value, slots, choice, rounded)?;
-        let (mut middle, output) = weights.output.forward(ops, attended.view(), dropped)?;
+        let (f32, act) = (DType::F32, ops.activation());
+        let (mut middle, output) = weights.output.forward(ops, attended.view(), dropped, f32)?;
         ops.add(middle.view_mut(), x.view());
         let normed_middle = self.norm(&middle, &weights.ffn_norm)?;
-        let gate = weights.gate.forward(ops, normed_middle.view(), dropped)?;
-        let up = weights.up.forward(ops, normed_middle.view(), dropped)?;
-        let mut gated = Tensor::unset(ops, "gated units", gate.0.shape())?;
+        let gate = weights.gate.forward(ops, normed_middle.view(), dropped, act)?;
+        let up = weights.up.forward(ops, normed_middle.view(), dropped, act)?;
+        let mut gated = Tensor::unset_act(ops, "gated units", gate.0.shape())?;
         ops.gate(gate.0.view(), up.0.view(), dims.activation, gated.view_mut());
-        let (mut out, down) = weights.down.forward(ops, gated.view(), dropped)?;
+        let (mut out, down) = weights.down.forward(ops, gated.view(), dropped, f32)?;
         ops.add(out.view_mut(), middle.view());
         let trace = LayerTrace {
             x,
@@ -99,11 +102,14 @@ impl LayerPass<'_> {
     ) -> Result<Attended, Error> {
         let LayerPass { ops, cell, layer, weights } = self;
         let (dims, rows) = (weights.dims, cell.rows());
-        let mut out = Tensor::unset(ops, "attention", [rows, dims.heads * dims.head_dim])?;
+        let mut out = Tensor::unset_act(ops, "attention", [rows, dims.heads * dims.head_dim])?;
         let mut log_sums = Tensor::unset(ops, "attention's sums", [rows, dims.heads])?;
         let live = [&key.rotated, &value.rows];
-        let stored = rounded.map(|formats| round(ops, live, formats, dims.head_dim)).transpose()?;
-        let stored = stored.as_ref().map_or(live, |[keys, values]| [keys, values]);
+        let [key_format, value_format] = rounded.unwrap_or([SlotFormat::Plain; 2]);
+        let stored_keys = round(ops, &key.rotated, key_format, dims.head_dim)?;
+        let stored_values = round(ops, &value.rows, value_format, dims.head_dim)?;
+        let stored =
+            [stored_keys.as_ref().unwrap_or(live[0]), stored_values.as_ref().unwrap_or(live[1])];
         let mut placed = Vec::new();
         for at in cell.chunks_of(dims) {
             let positions = at.position..at.position + at.tokens;
@@ -143,13 +149,20 @@ fn score(
     live: [&Tensor; 2],
 ) -> Result<(), Error> {
     let at = queries.at;
-    let [keys, values] = live.map(|rows| chunk_rows(rows.numbers(), &at));
-    policy.commit([&keys, &values]);
+    let rows = match policy.wants_rows() {
+        true => {
+            let [keys, values] = live;
+            let chunk = |rows: &Tensor| Ok::<_, Error>(chunk_rows(&rows.numbers(ops)?, &at));
+            Some([chunk(keys)?, chunk(values)?])
+        }
+        false => None,
+    };
+    policy.commit(rows.as_ref());
     if policy.wants_weights() {
         let shape = [at.seqs * at.kv_heads, queries.slots.filled];
         let mut weights = Tensor::zeros(ops, "attention's weights", shape)?;
         ops.weight_sums(queries, log_sums, weights.view_mut());
-        policy.add_weights(at.tokens, weights.numbers());
+        policy.add_weights(at.tokens, &weights.numbers(ops)?);
     }
     Ok(())
 }
@@ -165,20 +178,15 @@ fn chunk_rows(rows: &[f32], at: &ChunkAt) -> Vec<f32> {
     order.flat_map(row).copied().collect()
 }
 
-/// What rows read as once they are stored.
+/// What rows read as once they are stored, if that is anything else.
 fn round(
     ops: &TuneOps<'_>,
-    rows: [&Tensor; 2],
-    formats: [SlotFormat; 2],
+    rows: &Tensor,
+    format: SlotFormat,
     dim: usize,
-) -> Result<[Tensor; 2], Error> {
-    let [keys, values] = rows;
-    let [mut keys, mut values] =
-        [keys.copy(ops, "stored keys")?, values.copy(ops, "stored values")?];
-    for (rows, format) in [&mut keys, &mut values].into_iter().zip(formats) {
-        for row in rows.numbers_mut::<f32>().chunks_exact_mut(dim) {
-            format.pass(row);
-        }
-    }
-    Ok([keys, values])
+) -> Result<Option<Tensor>, Error> {
+    let Some(quantiser) = format.quantiser() else { return Ok(None) };
+    let mut stored = Tensor::unset_act(ops, "stored rows", rows.shape())?;
+    ops.round_rows(rows.view(), dim, quantiser, stored.view_mut());
+    Ok(Some(stored))
 }

@@ -21,7 +21,7 @@ impl LayerPass<'_> {
     }
 
     pub(super) fn norm(&self, x: &Tensor, weight: &VectorParameter) -> Result<Tensor, Error> {
-        let mut out = Tensor::unset(&self.ops, "normed rows", x.shape())?;
+        let mut out = Tensor::unset_act(&self.ops, "normed rows", x.shape())?;
         let weight = weight.tensor.view();
         self.ops.rms_norm(x.view(), weight, self.cell.norm_eps, out.view_mut());
         Ok(out)

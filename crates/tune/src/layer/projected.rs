@@ -1,6 +1,6 @@
 //! Queries, keys and values of a cell, with what their gradients need.
 
-use terrace_device::View;
+use terrace_device::{DType, View};
 use terrace_kernels::{RmsNormGradients, TuneOps};
 
 use super::layer_pass::LayerPass;
@@ -8,15 +8,15 @@ use crate::error::Error;
 use crate::model::{DroppedRows, Gradients, Projection, ProjectionTrace, VectorParameter};
 use crate::tensor::Tensor;
 
-/// Rotated heads of queries or keys: f32 `[rows, heads * dim]`.
+/// Rotated heads of queries or keys: act `[rows, heads * dim]`.
 pub(super) struct Heads {
     pub rotated: Tensor,
-    /// Before the norm of each head; `None` without one.
+    /// Before the norm of each head, f32; `None` without one.
     raw: Option<Tensor>,
     trace: ProjectionTrace,
 }
 
-/// Values: f32 `[rows, kv_heads * dim]`.
+/// Values: act `[rows, kv_heads * dim]`.
 pub(super) struct Values {
     pub rows: Tensor,
     trace: ProjectionTrace,
@@ -31,14 +31,15 @@ pub(super) struct HeadProjection<'a> {
 }
 
 impl HeadProjection<'_> {
-    /// x: the layer's normed input, f32 `[rows, hidden]`
+    /// x: the layer's normed input, act `[rows, hidden]`
     pub fn forward(&self, x: View<'_>) -> Result<Heads, Error> {
         let LayerPass { ops, cell, layer, .. } = self.pass;
-        let (mut out, trace) = self.projection.forward(ops, x, cell.dropped())?;
+        let wanted = if self.norm.is_some() { DType::F32 } else { ops.activation() };
+        let (mut out, trace) = self.projection.forward(ops, x, cell.dropped(), wanted)?;
         let shape = self.shape();
         let mut raw = None;
         if let Some(norm) = self.norm {
-            let mut normed = Tensor::unset(ops, "normed heads", out.shape())?;
+            let mut normed = Tensor::unset_act(ops, "normed heads", out.shape())?;
             let weight = norm.tensor.view();
             ops.rms_norm(out.as_shape(shape), weight, cell.norm_eps, normed.as_shape_mut(shape));
             raw = Some(std::mem::replace(&mut out, normed));
@@ -90,7 +91,7 @@ impl Values {
         x: View<'_>,
         dropped: Option<DroppedRows>,
     ) -> Result<Self, Error> {
-        let (rows, trace) = projection.forward(ops, x, dropped)?;
+        let (rows, trace) = projection.forward(ops, x, dropped, ops.activation())?;
         Ok(Values { rows, trace })
     }
 

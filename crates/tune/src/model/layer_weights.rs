@@ -5,6 +5,7 @@ use terrace_model::{AttentionSpec, FfnSpec, LayerSpec};
 
 use super::parameter::{Change, VectorParameter};
 use super::projection::Projection;
+use crate::error::Error;
 
 pub(crate) struct LayerWeights {
     pub dims: LayerDims,
@@ -45,13 +46,16 @@ impl LayerDims {
 }
 
 impl LayerWeights {
-    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) {
+    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) -> Result<(), Error> {
         let norms = [&mut self.attention_norm, &mut self.ffn_norm].into_iter();
         let norms = norms.chain(&mut self.query_norm).chain(&mut self.key_norm);
-        norms.for_each(|norm| norm.change(f));
+        for norm in norms {
+            norm.change(ops, f)?;
+        }
         let LayerWeights { query, key, value, output, gate, up, down, .. } = self;
         for projection in [query, key, value, output, gate, up, down] {
-            projection.change(ops, f);
+            projection.change(ops, f)?;
         }
+        Ok(())
     }
 }

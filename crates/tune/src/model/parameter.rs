@@ -47,8 +47,9 @@ pub(crate) struct MatrixParameter {
 }
 
 impl MatrixParameter {
-    pub fn frozen(ops: &TuneOps<'_>, weight: Matrix) -> Self {
-        MatrixParameter { linear: ops.place(BiasedWeight { weight, bias: None }), id: None }
+    pub fn frozen(ops: &TuneOps<'_>, weight: Matrix) -> Result<Self, Error> {
+        let linear = ops.place(BiasedWeight { weight, bias: None })?;
+        Ok(MatrixParameter { linear, id: None })
     }
 
     /// A copy in f32, to be changed.
@@ -70,13 +71,14 @@ impl MatrixParameter {
         buffer.view_mut(DType::F32, [numbers.len()]).as_mut_slice().copy_from_slice(numbers);
         let columns = numbers.len() / rows;
         let weight = Matrix::new(WeightFormat::F32, rows, columns, Arc::new(buffer));
-        let linear = ops.place(BiasedWeight { weight, bias: None });
+        let linear = ops.place_trained(weight)?;
         Ok(MatrixParameter { linear, id })
     }
 
-    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) {
-        if let Some(id) = self.id {
-            ops.change(&mut self.linear, |weight, _| f(id, weight));
+    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) -> Result<(), Error> {
+        match self.id {
+            Some(id) => Ok(ops.change(&mut self.linear, |weight| f(id, weight))?),
+            None => Ok(()),
         }
     }
 }
@@ -93,9 +95,10 @@ impl VectorParameter {
         Ok(VectorParameter { tensor, id })
     }
 
-    pub fn change(&mut self, f: &mut Change<'_>) {
-        if let Some(id) = self.id {
-            f(id, self.tensor.numbers_mut());
+    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) -> Result<(), Error> {
+        match self.id {
+            Some(id) => self.tensor.change(ops, |numbers| f(id, numbers)),
+            None => Ok(()),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The three kinds of branches differ in what happens to `scale b a x`: it is added, it is added
 //! through a norm, or rows of the sum of both are given their own length.
 
-use terrace_device::View;
+use terrace_device::{DType, View, ViewMut};
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{Dropout, LoraBranch, LoraGradients, RmsNormGradients, TuneOps};
 use terrace_model::LORA_NORM_EPS;
@@ -58,9 +58,9 @@ pub(crate) struct ProjectionTrace {
     rows: Option<RowLengths>,
 }
 
-/// The norm that each row has, and the trained length over it.
+/// One over the norm that each row has, and the trained length over it.
 struct RowLengths {
-    norms: Tensor,
+    inverses: Tensor,
     factors: Tensor,
 }
 
@@ -69,20 +69,27 @@ impl Projection {
         self.base.linear.rows()
     }
 
-    /// x: f32 `[tokens, columns]` · gives f32 `[tokens, rows]`. `dropped`: none where nothing is
-    /// left out.
+    /// x: act `[tokens, columns]` · gives `[tokens, rows]`, act or f32 as wanted. `dropped`: none
+    /// where nothing is left out.
     pub fn forward(
         &self,
         ops: &TuneOps<'_>,
         x: View<'_>,
         dropped: Option<DroppedRows>,
+        wanted: DType,
     ) -> Result<(Tensor, ProjectionTrace), Error> {
         let ([tokens, _], rows) = (x.dims(), self.rows());
-        let mut out = Tensor::unset(ops, "outputs of products", [tokens, rows])?;
+        let first = match &self.lora {
+            // Its rows are scaled before they are rounded.
+            Some(Lora { form: LoraForm::Dora(_), .. }) => DType::F32,
+            _ => wanted,
+        };
+        let mut out = Tensor::unset_of(ops, "outputs of products", first, [tokens, rows])?;
         ops.project(x, &self.base.linear, out.view_mut());
         let mut trace = ProjectionTrace { inner: None, before: None, rows: None };
         if let Some(lora) = &self.lora {
-            let mut inner = Tensor::unset(ops, "inner rows of branches", [tokens, lora.rank()])?;
+            let shape = [tokens, lora.rank()];
+            let mut inner = Tensor::unset_act(ops, "inner rows of branches", shape)?;
             let seen = lora.seen(ops, x, dropped)?;
             let x = seen.as_ref().map_or(x, Tensor::view);
             match &lora.form {
@@ -101,7 +108,8 @@ impl Projection {
                 LoraForm::Dora(lengths) => {
                     ops.add_branch(x, lora.branch(), inner.view_mut(), out.view_mut());
                     let lengths = self.row_lengths(ops, lora, lengths)?;
-                    let mut scaled = Tensor::unset(ops, "outputs of products", [tokens, rows])?;
+                    let shape = [tokens, rows];
+                    let mut scaled = Tensor::unset_of(ops, "outputs of products", wanted, shape)?;
                     ops.scale_columns(out.view(), lengths.factors.view(), scaled.view_mut());
                     trace.before = Some(std::mem::replace(&mut out, scaled));
                     trace.rows = Some(lengths);
@@ -129,20 +137,19 @@ impl Projection {
             ops.bias_gradient(d_out, gradients.view_mut(id));
         }
         if let Some(id) = self.base.id {
-            ops.weight_gradient(d_out, x, gradients.view_mut(id));
+            ops.weight_gradient(d_out, x, gradients.view_mut(id))?;
         }
         let Some(lora) = &self.lora else {
-            ops.input_gradient(d_out, &self.base.linear, d_x.view_mut());
-            return Ok(());
+            return Ok(ops.input_gradient(d_out, &self.base.linear, d_x.view_mut())?);
         };
         let shape = d_out.dims::<2>();
         match &lora.form {
             LoraForm::Default => {
-                ops.input_gradient(d_out, &self.base.linear, d_x.view_mut());
+                ops.input_gradient(d_out, &self.base.linear, d_x.view_mut())?;
                 lora.backward(ops, x, (trace, dropped), d_out, d_x, gradients)
             }
             LoraForm::RmsNorm(weight) => {
-                ops.input_gradient(d_out, &self.base.linear, d_x.view_mut());
+                ops.input_gradient(d_out, &self.base.linear, d_x.view_mut())?;
                 let mut d_added = Tensor::zeros(ops, "gradients of branches", shape)?;
                 ops.rms_norm_gradients(RmsNormGradients {
                     x: trace.before(),
@@ -157,26 +164,27 @@ impl Projection {
             LoraForm::Dora(lengths) => {
                 let rows = trace.rows.as_ref().expect("kept by the forward pass");
                 if let Some(id) = lengths.id {
-                    rows.add_gradients(ops, trace.before(), d_out, gradients.numbers_mut(id))?;
+                    rows.add_gradients(ops, trace.before(), d_out, gradients.view_mut(id))?;
                 }
                 let mut d_sum = Tensor::unset(ops, "gradients of products", shape)?;
                 ops.scale_columns(d_out, rows.factors.view(), d_sum.view_mut());
-                ops.input_gradient(d_sum.view(), &self.base.linear, d_x.view_mut());
+                ops.input_gradient(d_sum.view(), &self.base.linear, d_x.view_mut())?;
                 lora.backward(ops, x, (trace, dropped), d_sum.view(), d_x, gradients)
             }
         }
     }
 
-    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) {
-        self.base.change(ops, f);
-        self.bias.iter_mut().for_each(|bias| bias.change(f));
-        if let Some(lora) = &mut self.lora {
-            lora.a.change(ops, f);
-            lora.b.change(ops, f);
-            match &mut lora.form {
-                LoraForm::Default => {}
-                LoraForm::RmsNorm(vector) | LoraForm::Dora(vector) => vector.change(f),
-            }
+    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) -> Result<(), Error> {
+        self.base.change(ops, f)?;
+        if let Some(bias) = &mut self.bias {
+            bias.change(ops, f)?;
+        }
+        let Some(lora) = &mut self.lora else { return Ok(()) };
+        lora.a.change(ops, f)?;
+        lora.b.change(ops, f)?;
+        match &mut lora.form {
+            LoraForm::Default => Ok(()),
+            LoraForm::RmsNorm(vector) | LoraForm::Dora(vector) => vector.change(ops, f),
         }
     }
 
@@ -187,11 +195,13 @@ impl Projection {
         lengths: &VectorParameter,
     ) -> Result<RowLengths, Error> {
         let mut norms = Tensor::unset(ops, "norms of rows", [self.rows()])?;
-        ops.branch_row_norms(&self.base.linear, lora.branch(), norms.view_mut());
-        let mut factors = norms.copy(ops, "lengths of rows")?;
-        let pairs = factors.numbers_mut::<f32>().iter_mut().zip(lengths.tensor.numbers::<f32>());
-        pairs.for_each(|(factor, length)| *factor = length / *factor);
-        Ok(RowLengths { norms, factors })
+        ops.branch_row_norms(&self.base.linear, lora.branch(), norms.view_mut())?;
+        let (norms, lengths) = (norms.numbers(ops)?, lengths.tensor.numbers(ops)?);
+        let inverses: Vec<f32> = norms.iter().map(|norm| 1.0 / norm).collect();
+        let pairs = norms.iter().zip(&*lengths);
+        let factors: Vec<f32> = pairs.map(|(norm, length)| length / norm).collect();
+        let placed = |numbers: &[f32]| Tensor::of(ops, "lengths of rows", numbers, [numbers.len()]);
+        Ok(RowLengths { inverses: placed(&inverses)?, factors: placed(&factors)? })
     }
 }
 
@@ -213,7 +223,7 @@ impl Lora {
     ) -> Result<Option<Tensor>, Error> {
         let dropout = dropped.and_then(|rows| self.dropout(rows));
         let seen = dropout.map(|dropout| {
-            let mut seen = Tensor::unset(ops, "inputs of branches", x.dims::<2>())?;
+            let mut seen = Tensor::unset_act(ops, "inputs of branches", x.dims::<2>())?;
             ops.drop_out(x, dropout, seen.view_mut());
             Ok(seen)
         });
@@ -241,7 +251,7 @@ impl Lora {
     ) -> Result<(), Error> {
         let [tokens, _] = d_out.dims();
         let inner = trace.inner.as_ref().expect("kept by the forward pass");
-        let mut d_inner = Tensor::unset(ops, "gradients of branches", [tokens, self.rank()])?;
+        let mut d_inner = Tensor::unset_act(ops, "gradients of branches", [tokens, self.rank()])?;
         let ids = [&self.a, &self.b].map(|matrix| matrix.id.expect("a branch is trained"));
         let [d_a, d_b] = gradients.pair_mut(ids);
         let args = |x, d_x| LoraGradients {
@@ -254,16 +264,16 @@ impl Lora {
             d_b,
         };
         let Some(dropout) = dropped.and_then(|rows| self.dropout(rows)) else {
-            ops.lora_gradients(self.branch(), args(x, d_x.view_mut()));
-            return Ok(());
+            return Ok(ops.lora_gradients(self.branch(), args(x, d_x.view_mut()))?);
         };
-        let mut seen = Tensor::unset(ops, "inputs of branches", x.dims::<2>())?;
-        let mut d_seen = Tensor::zeros(ops, "inputs of branches", x.dims::<2>())?;
+        let mut seen = Tensor::unset_act(ops, "inputs of branches", x.dims::<2>())?;
+        let mut d_seen = Tensor::zeros(ops, "gradients of branches", x.dims::<2>())?;
         ops.drop_out(x, dropout, seen.view_mut());
-        ops.lora_gradients(self.branch(), args(seen.view(), d_seen.view_mut()));
+        ops.lora_gradients(self.branch(), args(seen.view(), d_seen.view_mut()))?;
         // What was left out has no gradient, and the rest was scaled.
-        ops.drop_out(d_seen.view(), dropout, seen.view_mut());
-        ops.add(d_x.view_mut(), seen.view());
+        let mut kept = Tensor::unset(ops, "gradients of branches", x.dims::<2>())?;
+        ops.drop_out(d_seen.view(), dropout, kept.view_mut());
+        ops.add(d_x.view_mut(), kept.view());
         Ok(())
     }
 }
@@ -275,12 +285,15 @@ impl RowLengths {
         ops: &TuneOps<'_>,
         before: View<'_>,
         d_out: View<'_>,
-        d_lengths: &mut [f32],
+        d_lengths: ViewMut<'_>,
     ) -> Result<(), Error> {
-        let mut d_factors = Tensor::zeros(ops, "gradients of lengths", self.factors.shape())?;
+        let [rows] = d_lengths.dims();
+        let mut d_factors = Tensor::zeros(ops, "gradients of lengths", [rows])?;
         ops.factor_gradients(before, d_out, d_factors.view_mut());
-        let rows = d_factors.numbers::<f32>().iter().zip(self.norms.numbers::<f32>());
-        d_lengths.iter_mut().zip(rows).for_each(|(sum, (d_factor, norm))| *sum += d_factor / norm);
+        let mut scaled = Tensor::unset(ops, "gradients of lengths", [1, rows])?;
+        let inverses = self.inverses.view();
+        ops.scale_columns(d_factors.as_shape([1, rows]), inverses, scaled.view_mut());
+        ops.add(d_lengths.reshape([1, rows]), scaled.view());
         Ok(())
     }
 }

@@ -44,7 +44,7 @@ impl TunedModel {
             let what = "a model without branches".to_owned();
             return Err(Error::Unsupported { what, why: "it has no adapter to be saved" });
         };
-        let mut arrays = self.arrays(ops);
+        let mut arrays = self.arrays(ops)?;
         let branches: Vec<_> = BranchedProduct::all(spec)
             .filter_map(|product| Some((product, take_branch(&mut arrays, product, options)?)))
             .collect();
@@ -63,7 +63,7 @@ impl TunedModel {
     ) -> Result<(), Error> {
         let write = |path: &Path, error| Error::Write { path: path.into(), error };
         fs::create_dir_all(folder).map_err(|error| write(folder, error))?;
-        let arrays = self.arrays(ops);
+        let arrays = self.arrays(ops)?;
         self.write_arrays(&arrays, &folder.join(WEIGHTS_FILE), |name| {
             !name.starts_with(HEAD_PREFIX)
         })?;
@@ -115,13 +115,13 @@ impl TunedModel {
     }
 
     /// All trained arrays by name.
-    fn arrays(&mut self, ops: &TuneOps<'_>) -> Arrays {
+    fn arrays(&mut self, ops: &TuneOps<'_>) -> Result<Arrays, Error> {
         let infos = self.parameters().to_vec();
         let mut arrays = Arrays::new();
         self.change(ops, &mut |id, numbers| {
             arrays.insert(infos[id.index()].name.clone(), numbers.to_vec());
-        });
-        arrays
+        })?;
+        Ok(arrays)
     }
 }
 

@@ -82,15 +82,20 @@ impl TunedModel {
     }
 
     /// Calls `f` with the numbers of each trained array, in any order.
-    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) {
-        self.embed.change(ops, f);
-        self.layers.iter_mut().for_each(|layer| layer.change(ops, f));
-        self.final_norm.change(f);
-        self.head.iter_mut().for_each(|head| head.change(ops, f));
+    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) -> Result<(), Error> {
+        self.embed.change(ops, f)?;
+        for layer in &mut self.layers {
+            layer.change(ops, f)?;
+        }
+        self.final_norm.change(ops, f)?;
+        if let Some(head) = &mut self.head {
+            head.change(ops, f)?;
+        }
         if let Head::Model(model) = &mut self.head_model {
             let first = self.head_parameters.start;
             model.change(&mut |index, numbers| f(ParameterId(first + index), numbers));
         }
+        Ok(())
     }
 }
 
@@ -181,7 +186,7 @@ impl Build<'_> {
 
     fn head(&mut self, weight: &Matrix, head_model: &Head) -> Result<Projection, Error> {
         if !head_model.needs_logits() {
-            let base = MatrixParameter::frozen(self.ops, weight.clone());
+            let base = MatrixParameter::frozen(self.ops, weight.clone())?;
             return Ok(Projection { base, bias: None, lora: None });
         }
         let biased = BiasedWeight { weight: weight.clone(), bias: None };
@@ -207,7 +212,7 @@ impl Build<'_> {
 
     fn matrix(&mut self, name: &str, weight: &Matrix) -> Result<MatrixParameter, Error> {
         if self.training != Training::Full {
-            return Ok(MatrixParameter::frozen(self.ops, weight.clone()));
+            return MatrixParameter::frozen(self.ops, weight.clone());
         }
         let id = self.list.add(name.to_owned(), &[weight.rows(), weight.columns()]);
         MatrixParameter::trained(self.ops, weight, id)

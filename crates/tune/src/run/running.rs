@@ -113,7 +113,7 @@ impl<'t, 'a> Running<'t, 'a> {
     pub fn resume(&mut self) -> Result<(), Error> {
         let Trainer { model, ranks, states, .. } = &mut *self.trainer;
         let Some((progress, saved)) = states.newest()? else { return Ok(()) };
-        restore_arrays(saved, model, &ranks[0].tuning()?, &mut *self.optimiser)
+        restore_arrays(saved, model, &ranks[0].tuning()?, &mut *self.optimiser)?
             .map_err(|problem| Error::StateArrays { folder: states.folder().into(), problem })?;
         self.saved = Some(progress.step);
         self.progress = progress;
@@ -205,7 +205,7 @@ impl<'t, 'a> Running<'t, 'a> {
             if rounds_weights {
                 numbers.iter_mut().for_each(|number| *number = bf16::from_f32(*number).to_f32());
             }
-        });
+        })?;
         let seconds = start.elapsed().as_secs_f64();
         after.tokens += step.tokens;
         after.seconds += seconds;
@@ -289,7 +289,7 @@ impl<'t, 'a> Running<'t, 'a> {
 
     fn save_state(&mut self) -> Result<(), Error> {
         let Trainer { model, ranks, states, options, .. } = &mut *self.trainer;
-        let arrays = collect_arrays(model, &ranks[0].tuning()?, &mut *self.optimiser);
+        let arrays = collect_arrays(model, &ranks[0].tuning()?, &mut *self.optimiser)?;
         states.save(&self.progress, &arrays, options.states_kept)?;
         self.saved = Some(self.progress.step);
         Ok(())

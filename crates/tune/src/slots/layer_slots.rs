@@ -5,14 +5,14 @@ use terrace_device::View;
 use terrace_kernels::{ChunkAt, KeptRows, ReplaySlots, RowGradients, TuneOps};
 
 use super::batch_replay::BatchReplay;
-use crate::checkpoints::StoredRows;
+use crate::checkpoints::{Gathered, StoredRows};
 use crate::error::Error;
 use crate::model::LayerDims;
 use crate::tensor::Tensor;
 
 pub(crate) struct LayerSlots {
     dims: LayerDims,
-    /// f32 `[seqs * kv_heads, slots, head_dim]`
+    /// act `[seqs * kv_heads, slots, head_dim]`
     keys: Tensor,
     values: Tensor,
     /// i32 `[seqs * kv_heads, slots]`
@@ -42,8 +42,8 @@ impl LayerSlots {
         let shape = [rows, slots, dims.head_dim];
         Ok(LayerSlots {
             dims,
-            keys: Tensor::zeros(ops, "slots", shape)?,
-            values: Tensor::zeros(ops, "slots", shape)?,
+            keys: Tensor::zeros_of(ops, "slots", ops.activation(), shape)?,
+            values: Tensor::zeros_of(ops, "slots", ops.activation(), shape)?,
             positions: Tensor::of(
                 ops,
                 "positions of slots",
@@ -65,20 +65,12 @@ impl LayerSlots {
         tokens: usize,
         [keys, values]: [&StoredRows; 2],
     ) -> Result<Self, Error> {
-        let mut slots = Self::empty(ops, dims, replay.seqs(), replay.slots(layer))?;
-        let positions = replay.positions(layer, tokens);
-        let per_head = replay.slots(layer);
-        for (rows, out) in [(keys, &mut slots.keys), (values, &mut slots.values)] {
-            let out = out.numbers_mut::<f32>().chunks_exact_mut(dims.head_dim);
-            for (i, (position, out)) in positions.iter().zip(out).enumerate() {
-                let Ok(position) = usize::try_from(*position) else { continue };
-                let (seq, head) = (i / per_head / dims.kv_heads, i / per_head % dims.kv_heads);
-                rows.read_block(seq, position, head, out);
-            }
-        }
-        slots.positions.numbers_mut().copy_from_slice(&positions);
-        slots.tokens = tokens;
-        Ok(slots)
+        let (on_host, slots) = (replay.positions(layer, tokens), replay.slots(layer));
+        let heads = replay.seqs() * dims.kv_heads;
+        let positions = Tensor::of(ops, "positions of slots", &on_host, [heads, slots])?;
+        let held = Gathered { slots, on_host: &on_host, placed: positions.view() };
+        let (keys, values) = (keys.gather(ops, &held)?, values.gather(ops, &held)?);
+        Ok(LayerSlots { dims, keys, values, positions, tokens })
     }
 
     pub fn slots(&self) -> usize {
@@ -113,8 +105,8 @@ impl LayerSlots {
         let mut placed = PlacedChunk {
             at,
             slots: Tensor::of(ops, "slots of a chunk", chosen, [heads, at.tokens])?,
-            keys: Tensor::unset(ops, "overwritten rows", kept)?,
-            values: Tensor::unset(ops, "overwritten rows", kept)?,
+            keys: Tensor::unset_act(ops, "overwritten rows", kept)?,
+            values: Tensor::unset_act(ops, "overwritten rows", kept)?,
             positions: Tensor::of(
                 ops,
                 "overwritten rows",
@@ -155,15 +147,19 @@ impl LayerSlots {
     }
 
     /// Stores and reads each row once.
-    pub fn round(&mut self, [keys, values]: [SlotFormat; 2]) {
-        let (dim, filled) = (self.dims.head_dim, self.filled());
-        let slots = self.slots();
+    pub fn round(
+        &mut self,
+        ops: &TuneOps<'_>,
+        [keys, values]: [SlotFormat; 2],
+    ) -> Result<(), Error> {
+        let dim = self.dims.head_dim;
         for (format, rows) in [(keys, &mut self.keys), (values, &mut self.values)] {
-            for head in rows.numbers_mut::<f32>().chunks_exact_mut(slots * dim) {
-                for row in head[..filled * dim].chunks_exact_mut(dim) {
-                    format.pass(row);
-                }
-            }
+            let Some(quantiser) = format.quantiser() else { continue };
+            let flat = [rows.shape().count() / dim, dim];
+            let mut rounded = Tensor::unset_act(ops, "slots", rows.shape())?;
+            ops.round_rows(rows.as_shape(flat), dim, quantiser, rounded.as_shape_mut(flat));
+            *rows = rounded;
         }
+        Ok(())
     }
 }

@@ -61,12 +61,19 @@ impl PolicySlots {
         Ok(slots)
     }
 
+    /// Whether it asks for the keys and values of a chunk.
+    pub fn wants_rows(&self) -> bool {
+        let rule = self.tables[0].rule();
+        rule.wants_value_norms() || rule.wants_errors()
+    }
+
     /// rows: keys and values of the chunk as they are before they are stored, each
-    /// `[seqs][kv_heads][tokens][head_dim]`
-    pub fn commit(&mut self, [keys, values]: [&[f32]; 2]) {
+    /// `[seqs][kv_heads][tokens][head_dim]`, where they are wanted
+    pub fn commit(&mut self, rows: Option<&[Vec<f32>; 2]>) {
         let placements = self.placed.last().expect("a chunk was placed");
         let rule = self.tables[0].rule();
         let (wants_norms, wants_errors) = (rule.wants_value_norms(), rule.wants_errors());
+        let [keys, values] = rows.map_or([&[][..]; 2], |[keys, values]| [keys, values]);
         let each = values.len() / self.tables.len();
         for (seq, (table, placement)) in self.tables.iter_mut().zip(placements).enumerate() {
             let of_seq = |rows: &[f32]| rows[seq * each..(seq + 1) * each].to_vec();

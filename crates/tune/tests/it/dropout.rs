@@ -73,11 +73,13 @@ fn gradients_are_those_of_the_loss_with_the_same_left_out() {
             replayed(&case.pass(ops, &model, options(1, 0.5)), &case.batch(), &replay);
         let gradients: Vec<Vec<f32>> = gradients.all().map(<[f32]>::to_vec).collect();
         let moved = |model: &mut TunedModel, array: usize, at: usize, by: f32| {
-            model.change(&ops, &mut |id, numbers| {
-                if id.index() == array {
-                    numbers[at] += by;
-                }
-            });
+            model
+                .change(&ops, &mut |id, numbers| {
+                    if id.index() == array {
+                        numbers[at] += by;
+                    }
+                })
+                .unwrap();
         };
         for (array, gradient) in gradients.iter().enumerate() {
             // The entry that changes most: f32 sums hide the others.

@@ -106,17 +106,21 @@ fn check(name: &str, shape: Shape, training: Training, head: Head) {
         let direction: Vec<f32> = random.numbers(count);
         let size = 1e-2 / direction.iter().map(|x| x * x).sum::<f32>().sqrt();
         let mut moved = |by: f32| {
-            model.change(&tune, &mut |at, numbers| {
-                if at == id {
-                    numbers.iter_mut().zip(&direction).for_each(|(x, d)| *x += by * size * d);
-                }
-            });
+            model
+                .change(&tune, &mut |at, numbers| {
+                    if at == id {
+                        numbers.iter_mut().zip(&direction).for_each(|(x, d)| *x += by * size * d);
+                    }
+                })
+                .unwrap();
             let loss = pass(&model, None);
-            model.change(&tune, &mut |at, numbers| {
-                if at == id {
-                    numbers.iter_mut().zip(&direction).for_each(|(x, d)| *x -= by * size * d);
-                }
-            });
+            model
+                .change(&tune, &mut |at, numbers| {
+                    if at == id {
+                        numbers.iter_mut().zip(&direction).for_each(|(x, d)| *x -= by * size * d);
+                    }
+                })
+                .unwrap();
             loss
         };
         let slope = (moved(1.0) - moved(-1.0)) / 2.0;

@@ -85,12 +85,14 @@ impl SmallModel {
         let mut model = self.try_tuned(ops, training).expect("a small case");
         let infos = model.parameters().to_vec();
         let mut random = SplitMix::new(seed);
-        model.change(ops, &mut |id, numbers| {
-            if infos[id.index()].name.ends_with("lora_B.weight") {
-                let drawn = random.numbers(numbers.len());
-                numbers.iter_mut().zip(drawn).for_each(|(x, drawn)| *x = 0.3 * drawn);
-            }
-        });
+        model
+            .change(ops, &mut |id, numbers| {
+                if infos[id.index()].name.ends_with("lora_B.weight") {
+                    let drawn = random.numbers(numbers.len());
+                    numbers.iter_mut().zip(drawn).for_each(|(x, drawn)| *x = 0.3 * drawn);
+                }
+            })
+            .unwrap();
         model
     }
 
@@ -181,6 +183,7 @@ pub fn options(layers_per_cell: usize, multiplier: f64) -> GradientOptions {
         },
         layer_checkpoints: SlotFormat::Plain,
         kv_checkpoints: SlotFormat::Plain,
+        kv_on_host: false,
         logits_most: 64,
     }
 }

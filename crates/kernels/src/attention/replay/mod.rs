@@ -24,8 +24,10 @@
 
 mod args;
 mod attend;
+mod cuda;
 mod d_query;
 mod d_slots;
+mod gather_slots;
 mod head_rows;
 mod limits;
 mod place_rows;
@@ -36,6 +38,8 @@ mod weight_sums;
 
 pub use args::{ChunkAt, KeptRows, ReplayGradients, ReplayQueries, ReplaySlots, RowGradients};
 pub(crate) use attend::attend;
+pub(crate) use cuda::ReplayKernels;
+pub(crate) use gather_slots::gather_slots;
 pub(crate) use limits::SLOTS_MOST;
 pub(crate) use place_rows::{place_rows, take_back_rows};
 pub(crate) use weight_sums::weight_sums;

@@ -8,9 +8,10 @@ mod products;
 mod replay;
 mod rows;
 
-use half::bf16;
+use terrace_device::{DType, Device, Shape};
 
-use super::{Extent, Report};
+use super::placed::Placed;
+use super::{Extent, Report, numbers};
 use crate::cpu::cpu_level::CpuLevel;
 use crate::cpu::cpu_options::{Compute, CpuOptions};
 use crate::error::Error;
@@ -22,9 +23,9 @@ use crate::tune_ops::TuneOps;
 pub fn run_tune(ops: &Ops, seed: u64, extent: Extent) -> Result<Report, Error> {
     let level = Some(CpuLevel::Reference);
     let plain = Ops::cpu(CpuOptions { threads: 1, level, compute: Compute::F32 })?;
-    let tuning = ops.tuning()?;
-    let (compute, plain) = (tuning.compute(), plain.tuning()?);
-    let both = Both { ops: tuning, plain, compute };
+    let (ops, plain) = (ops.tuning()?, plain.tuning()?);
+    let (device, act, compute) = (ops.device(), ops.activation(), ops.compute());
+    let both = Both { ops, plain, device, act, compute };
     let mut random = SplitMix::new(seed);
     let mut report = Report::new(extent);
     rows::check(&both, &mut random, &mut report);
@@ -38,16 +39,35 @@ pub fn run_tune(ops: &Ops, seed: u64, extent: Extent) -> Result<Report, Error> {
 struct Both<'a> {
     ops: TuneOps<'a>,
     plain: TuneOps<'a>,
+    /// Of the ops under test.
+    device: Device,
+    act: DType,
     compute: Compute,
 }
 
 impl Both<'_> {
     /// Numbers as products with weights take them.
     fn rounded(&self, numbers: &[f32]) -> Vec<f32> {
-        match self.compute {
-            Compute::F32 => numbers.to_vec(),
-            Compute::Fast => numbers.iter().map(|x| bf16::from_f32(*x).to_f32()).collect(),
-        }
+        let dtype = match (self.compute, self.act) {
+            (Compute::Fast, DType::F32) => DType::Bf16,
+            (_, act) => act,
+        };
+        numbers::rounded(numbers.to_vec(), dtype)
+    }
+
+    /// f32 where the ops compute.
+    fn exact(&self, numbers: &[f32], shape: impl Into<Shape>) -> Placed {
+        Placed::of(&self.device, numbers, shape)
+    }
+
+    /// Activations where the ops compute.
+    fn act(&self, numbers: &[f32], shape: impl Into<Shape>) -> Placed {
+        Placed::numbers(&self.device, self.act, numbers, shape)
+    }
+
+    /// As many columns as the device takes of weights in half-width types.
+    fn whole_columns(&self, columns: usize) -> usize {
+        if self.act == DType::F32 { columns } else { columns.next_multiple_of(8) }
     }
 
     /// Of ops whose products round what other products gave.

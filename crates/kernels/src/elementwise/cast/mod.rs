@@ -6,6 +6,7 @@
 //!
 //! Roofline: 6 to 8 bytes per element; bound by cache bandwidth.
 
+pub(crate) mod cuda;
 pub(crate) mod reference;
 
 use half::{bf16, f16};

@@ -6,6 +6,7 @@
 
 mod backward;
 pub(crate) mod cuda;
+pub(crate) mod cuda_gradient;
 pub(crate) mod reference;
 
 pub(crate) use backward::embed_gradient;

@@ -7,6 +7,7 @@
 mod activation;
 mod backward;
 pub(crate) mod cuda;
+pub(crate) mod cuda_gradients;
 pub(crate) mod reference;
 pub(crate) mod simd;
 

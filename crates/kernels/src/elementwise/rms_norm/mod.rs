@@ -7,6 +7,7 @@
 mod backward;
 mod check;
 pub(crate) mod cuda;
+pub(crate) mod cuda_gradients;
 pub(crate) mod reference;
 mod simd;
 

@@ -6,6 +6,7 @@
 //! Roofline: 8 bytes and 3 flops per element; bound by cache bandwidth.
 
 mod backward;
+pub(crate) mod cuda;
 pub(crate) mod reference;
 mod rope_angles;
 mod rope_style;

@@ -4,6 +4,7 @@
 //!
 //! Roofline: 8 bytes and a flop per element; bound by memory bandwidth.
 
+pub(crate) mod cuda;
 pub(crate) mod reference;
 
 use terrace_device::{SharedRows, View, ViewMut};

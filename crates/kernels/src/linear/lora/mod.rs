@@ -13,6 +13,7 @@ mod add_branch;
 mod apply_branch;
 mod backward;
 mod branch;
+pub(crate) mod cuda_dora;
 mod dora;
 mod inner_gradient;
 pub(crate) mod reference;

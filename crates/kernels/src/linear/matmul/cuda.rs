@@ -7,6 +7,7 @@
 //! may not depend on the batch, everything goes through `tiles.cu`. In f32 everything is plain.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -131,6 +132,39 @@ impl ProductKernels {
     }
 }
 
+impl ProductKernels {
+    /// What computes products whose matrices may lie either way, if it is there.
+    pub(crate) fn library(&self) -> Option<&CublasLt> {
+        match &self.route {
+            Route::Plain(_) => None,
+            Route::TensorCores(kernels) => kernels.cublas.as_ref(),
+        }
+    }
+
+    /// Calls `f` with rows of a matrix as numbers, act `[count, columns]`, and which they are: with
+    /// all of a dense one, with some of a packed one at a time.
+    pub(crate) fn for_rows(
+        &self,
+        matrix: &DeviceMatrix,
+        rows: Range<usize>,
+        mut f: impl FnMut(Range<usize>, View<'_>),
+    ) {
+        let MatrixKind::Packed(packing) = matrix.kind() else {
+            let dense = matrix.dense().rows(rows.clone());
+            return f(rows, dense);
+        };
+        let Route::TensorCores(kernels) = &self.route else { panic!("f32 is not packed here") };
+        let slab = kernels.slab_rows(matrix.columns());
+        let mut spread = kernels.spread.lock().unwrap_or_else(PoisonError::into_inner);
+        for first in rows.clone().step_by(slab) {
+            let part = first..rows.end.min(first + slab);
+            let mut numbers = spread.view_mut(kernels.activation, [part.len(), matrix.columns()]);
+            kernels.unpack[&packing].unpack_rows(matrix, part.clone(), &numbers.reborrow());
+            f(part, numbers.into_view());
+        }
+    }
+}
+
 impl TensorCores {
     fn load(
         device: &Arc<CudaDevice>,
@@ -205,8 +239,7 @@ impl TensorCores {
             return self.multiply_dense(&DenseProduct { epilogue, ..dense });
         };
         let (rows, columns) = (matrix.rows(), matrix.columns());
-        let slab = SPREAD_BYTES / (columns * self.activation.bytes());
-        let slab = (slab / PANEL_ROWS).max(1) * PANEL_ROWS;
+        let slab = self.slab_rows(columns);
         let mut spread = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
         for first in (0..rows).step_by(slab) {
             let count = slab.min(rows - first);
@@ -218,6 +251,12 @@ impl TensorCores {
             let dense = DenseProduct::new(x, weight, bias, &mine);
             self.multiply_dense(&DenseProduct { epilogue, ..dense });
         }
+    }
+
+    /// Rows of a packed matrix that are spread out at a time.
+    fn slab_rows(&self, columns: usize) -> usize {
+        let rows = SPREAD_BYTES / (columns * self.activation.bytes());
+        (rows / PANEL_ROWS).max(1) * PANEL_ROWS
     }
 
     fn multiply_dense(&self, product: &DenseProduct<'_>) {

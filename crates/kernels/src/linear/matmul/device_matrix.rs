@@ -63,9 +63,21 @@ impl DeviceMatrix {
         interleaved: bool,
     ) -> Result<Self, Error> {
         let rows = parts.iter().map(|part| part.rows()).sum();
-        let columns = parts[0].columns();
+        let mut matrix = DeviceMatrix::new(device, kind, rows, parts[0].columns())?;
+        matrix.write(device, workers, parts, interleaved)?;
+        Ok(matrix)
+    }
+
+    /// As [`upload`](Self::upload), in the place of what was there.
+    pub(crate) fn write(
+        &mut self,
+        device: &Arc<CudaDevice>,
+        workers: &WorkerPool,
+        parts: &[&Matrix],
+        interleaved: bool,
+    ) -> Result<(), Error> {
+        let DeviceMatrix { kind, rows, columns, .. } = *self;
         let row = |index| find_row(parts, interleaved, index);
-        let mut matrix = DeviceMatrix::new(device, kind, rows, columns)?;
         // Whole panels, so that a slab is a run of the matrix's bytes in every kind.
         let row_bytes = kind.bytes(PANEL_ROWS, columns) / PANEL_ROWS;
         let slab_rows = (SLAB_BYTES / row_bytes.max(1) / PANEL_ROWS).max(1) * PANEL_ROWS;
@@ -79,11 +91,11 @@ impl DeviceMatrix {
                 MatrixKind::Packed(packing) => pack(packing, count, columns, row, workers, slab),
             }
             let at = kind.bytes(first, columns);
-            let all = matrix.bytes();
-            let place = matrix.buffer.view_mut(DType::U8, [all]).rows(at..at + slab.len());
+            let all = self.bytes();
+            let place = self.buffer.view_mut(DType::U8, [all]).rows(at..at + slab.len());
             device.write(&place, slab)?;
         }
-        Ok(matrix)
+        Ok(())
     }
 
     /// Numbers that mean nothing. Packed ones repeat after some rows, which no speed depends on.

@@ -19,6 +19,7 @@ pub(crate) mod device_matrix;
 mod few_outputs;
 mod gemm;
 pub(crate) mod matrix_kind;
+pub(crate) mod matrix_product;
 mod packed;
 mod packed_matrix;
 mod panels;

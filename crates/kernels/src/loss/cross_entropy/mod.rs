@@ -11,8 +11,11 @@
 //! logits were kept; `12 hidden` at most where the head is trained.
 
 mod block;
+pub(crate) mod cuda;
+mod cuda_head_loss;
 pub(crate) mod reference;
 
+pub(crate) use cuda_head_loss::head_loss as head_loss_on_cuda;
 use std::ops::Range;
 
 use terrace_device::{View, ViewMut};

@@ -73,6 +73,7 @@ impl GradArgs {
             },
             layer_checkpoints: self.layercp_qname,
             kv_checkpoints: self.cachecp_qname.unwrap_or(self.layercp_qname),
+            kv_on_host: false,
             logits_most: LOGITS_MOST,
         }
     }

@@ -42,6 +42,10 @@ pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
                     let name = format!("click-through models in {}", activation.name());
                     print(&name, &conformance::run_ctr(&ops, seed, extent));
                 }
+                if attending != Attending::Deterministic {
+                    let name = format!("gradients in {}, {attending:?}", activation.name());
+                    print(&name, &conformance::run_tune(&ops, seed, extent)?);
+                }
             }
         }
     }

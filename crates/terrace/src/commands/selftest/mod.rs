@@ -61,7 +61,7 @@ Examples:
   terrace selftest --device cpu --quick
   terrace selftest --golden testdata/llm
   terrace selftest --golden-kv testdata/kv --device cuda:0
-  terrace selftest --golden-grad testdata/kv --device cpu
+  terrace selftest --golden-grad testdata/kv --device cuda:0
   terrace selftest --golden-hstu testdata/hstu --device cuda:0
   terrace selftest --golden-ctr testdata/ctr --golden-ctr testdata/ctr_layers --device cuda:0
   terrace selftest --torn-rows 1000000000 --device cuda:0 --threads 16
@@ -96,7 +96,7 @@ pub struct SelftestArgs {
     golden_kv: Vec<PathBuf>,
 
     /// Check gradients through selective KV caches with the golden runs in this folder, such as
-    /// testdata/kv, on the CPU. May be given several times.
+    /// testdata/kv. May be given several times.
     #[arg(long, value_name = "FOLDER")]
     golden_grad: Vec<PathBuf>,
 

@@ -82,7 +82,7 @@ impl<'a> MeasuredTraining<'a> {
         let (gradients, optimiser) = (&self.gradients, &mut self.optimiser);
         self.model.change(&ops, &mut |id, values| {
             optimiser.change(id.index(), values, gradients.numbers(id), step);
-        });
+        })?;
         let step = start.elapsed();
         let seconds = |(op, time): (&'static str, std::time::Duration)| (op, time.as_secs_f64());
         Ok(StepRow {

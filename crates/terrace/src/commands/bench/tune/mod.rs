@@ -2,6 +2,7 @@
 
 mod batch_shape;
 mod measured_training;
+mod random_tensors;
 mod report;
 mod step_flops;
 
@@ -10,8 +11,11 @@ use std::thread::available_parallelism;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use terrace_cache::policy::{Policies, SlotFormat};
-use terrace_kernels::{Compute, CpuOptions, OpClock, Ops};
-use terrace_model::{AttentionSpec, DecoderSpec};
+use terrace_device::cuda::CudaDevice;
+use terrace_device::{DType, Device};
+use terrace_engine::DeviceChoice;
+use terrace_kernels::{Compute, CpuOptions, CudaOptions, OpClock, Ops};
+use terrace_model::{AttentionSpec, DecoderSpec, LoadedModel};
 use terrace_tune::{
     CellLength, GradientOptions, LatticeOptions, LoraKind, LoraOptions, LoraTargets, LossMean,
     Rounding, Training,
@@ -19,11 +23,13 @@ use terrace_tune::{
 
 use self::batch_shape::BatchShape;
 use self::measured_training::{MeasuredTraining, TrainingSetup};
+use self::random_tensors::random_tensors;
 use self::report::{StepRow, TuneReport};
 use self::step_flops::step_flops;
+use crate::byte_size::ByteSize;
 use crate::commands::print_report::print_report;
 use crate::open_model;
-use crate::options::{KvCacheOptions, at_least_one, start_quiet_log};
+use crate::options::{KvCacheOptions, ShapeOptions, at_least_one, start_quiet_log};
 
 /// Measure how fast a language model learns on this machine, through a KV cache policy.
 ///
@@ -41,12 +47,30 @@ use crate::options::{KvCacheOptions, at_least_one, start_quiet_log};
 Examples:
   terrace bench tune
   terrace bench tune --tokens 8192 --kv-cache.name h2o-default --kv-cache.cache-length 2048
-  terrace bench tune --precision f32 --full --steps 5 --json")]
+  terrace bench tune --precision f32 --full --steps 5 --json
+  terrace bench tune --shape qwen3-4b --random-weights --batch 2 --tokens 65536 \
+    --kv-cache.name h2o-torch-quantized8 --kv-cache.cache-length 32768 --chunk-size 2048")]
 pub struct TuneArgs {
     /// The model: a GGUF file, a folder in Hugging Face's layout, or a name that `terrace pull`
     /// knows.
     #[arg(short, long, value_name = "PATH_OR_NAME", default_value = "smollm2-135m-instruct")]
     model: String,
+
+    #[command(flatten)]
+    shape: ShapeOptions,
+
+    /// Where to compute: auto (the first GPU, or the CPU when there is none), cpu, or cuda:0.
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: DeviceChoice,
+
+    /// Most memory of a GPU that is taken, such as 24GiB. Left out: as much as there is.
+    #[arg(long, value_name = "BYTES")]
+    gpu_memory: Option<ByteSize>,
+
+    /// Where a GPU keeps keys and values between cells: on the host its memory does not grow with
+    /// the text at all.
+    #[arg(long)]
+    kv_on_host: bool,
 
     /// Tokens of each sequence.
     #[arg(long, value_name = "TOKENS", default_value_t = 2048,
@@ -78,6 +102,15 @@ pub struct TuneArgs {
     /// Tokens that are run forward and backward at a time, by the slots of the longest cache.
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     chunks_per_cell_multiplier: f64,
+
+    /// Tokens of the chunks that choose their slots together.
+    #[arg(long, value_name = "TOKENS", default_value_t = CHUNK_SIZE,
+          value_parser = at_least_one::<usize>)]
+    chunk_size: usize,
+
+    /// Let ops run without waiting for each: a GPU's times by op are not known then.
+    #[arg(long)]
+    untimed: bool,
 
     /// Worker threads. Left out: one for each processor.
     #[arg(long, value_name = "COUNT", value_parser = at_least_one::<usize>)]
@@ -113,6 +146,13 @@ impl TunePrecision {
         }
     }
 
+    fn activation(self) -> DType {
+        match self {
+            TunePrecision::F32 => DType::F32,
+            TunePrecision::Bf16 => DType::Bf16,
+        }
+    }
+
     fn compute(self) -> Compute {
         match self {
             TunePrecision::F32 => Compute::F32,
@@ -135,48 +175,83 @@ fn measure(args: &TuneArgs) -> Result<TuneReport> {
     }
     // Wrong options are reported before a model is fetched.
     let requested = args.kv_cache.own_cache()?;
-    let model = open_model::load(&args.model, None, None)?;
-    let (spec, tokens) = (&model.spec, args.tokens);
+    let (name, spec, tensors) = match args.shape.shape {
+        Some(shape) => (shape.name.to_owned(), shape.spec(), random_tensors(&shape.spec())?),
+        None => {
+            let LoadedModel { name, spec, tensors, .. } =
+                open_model::load(&args.model, None, None)?;
+            (name, spec, tensors)
+        }
+    };
+    let tokens = args.tokens;
     if spec.context_tokens < tokens {
-        bail!("--tokens {tokens}: the context of {} holds {}", model.name, spec.context_tokens);
+        bail!("--tokens {tokens}: the context of {name} holds {}", spec.context_tokens);
     }
     let policies = Policies::built_in();
-    let cache = requested.spec(tokens, CHUNK_SIZE.min(tokens), &policies, &head_dims(spec))?;
+    let chunk = args.chunk_size.min(tokens);
+    let cache = requested.spec(tokens, chunk, &policies, &head_dims(&spec))?;
     let threads = args.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
-    let compute = args.precision.compute();
-    let ops = Ops::cpu(CpuOptions { threads, level: None, compute })?;
+    let (ops, device) = args.ops(threads)?;
     let clock = OpClock::default();
-    let ops = ops.tuning()?.timed(&clock);
-    let flops = step_flops(&model.spec, &model.tensors, &cache, args.shape(), args.full);
+    let ops = match args.untimed {
+        true => ops.tuning()?,
+        false => ops.tuning()?.timed(&clock),
+    };
+    let flops = step_flops(&spec, &tensors, &cache, args.batch_shape(), args.full);
     let setup = TrainingSetup {
         ops,
         clock: &clock,
-        spec,
+        spec: &spec,
         cache: &cache,
-        options: args.gradient_options(),
-        shape: args.shape(),
+        options: args.gradient_options(&ops.device()),
+        shape: args.batch_shape(),
     };
-    let mut training = MeasuredTraining::new(setup, &model.tensors, args.training())?;
+    let mut training = MeasuredTraining::new(setup, &tensors, args.training())?;
     training.step()?;
     let steps = (0..args.steps).map(|_| training.step()).collect::<Result<Vec<StepRow>>>()?;
     Ok(TuneReport::new(report::Measured {
-        model: model.name.clone(),
-        device: format!("cpu, {threads} threads"),
+        model: name,
+        device,
         precision: args.precision.name(),
         cache: cache.name(),
         cache_lengths: cache.lengths().to_vec(),
-        shape: args.shape(),
+        shape: args.batch_shape(),
         trained: training.trained_numbers(),
         lora_rank: (!args.full).then_some(args.lora_rank),
         roofline_s: args.tflops.map(|tflops| flops / tflops * 1e-12),
         flops,
+        device_bytes: match ops.device() {
+            Device::Cpu => None,
+            Device::Cuda(device) => Some(device.taken_bytes()),
+        },
         steps,
     }))
 }
 
 impl TuneArgs {
-    fn shape(&self) -> BatchShape {
+    fn batch_shape(&self) -> BatchShape {
         [self.batch, self.tokens]
+    }
+
+    /// What computes, and its name.
+    fn ops(&self, threads: usize) -> Result<(Ops, String)> {
+        let Some(gpu) = self.device.find()? else {
+            let compute = self.precision.compute();
+            let ops = Ops::cpu(CpuOptions { threads, level: None, compute })?;
+            return Ok((ops, format!("cpu, {threads} threads")));
+        };
+        let most = self.gpu_memory.map_or(usize::MAX, |ByteSize(bytes)| bytes);
+        let name = format!("cuda:{} {}", gpu.ordinal, gpu.name);
+        let ops = Ops::cuda(CudaOptions {
+            device: CudaDevice::open_share(&gpu, most)?,
+            activation: self.precision.activation(),
+            libs: Vec::new(),
+            threads,
+            deterministic: false,
+            portable_chunks: false,
+            layouts: Vec::new(),
+        })?;
+        Ok((ops, name))
     }
 
     fn training(&self) -> Training {
@@ -193,7 +268,7 @@ impl TuneArgs {
         })
     }
 
-    fn gradient_options(&self) -> GradientOptions {
+    fn gradient_options(&self, device: &Device) -> GradientOptions {
         GradientOptions {
             loss_mean: LossMean::Targets,
             rounding: Rounding::EachRow,
@@ -206,8 +281,12 @@ impl TuneArgs {
             },
             layer_checkpoints: SlotFormat::Plain,
             kv_checkpoints: SlotFormat::Plain,
-            // 16 MiB, which stay in cache.
-            logits_most: 1 << 22,
+            kv_on_host: self.kv_on_host,
+            logits_most: match device {
+                // 16 MiB, which stay in cache.
+                Device::Cpu => 1 << 22,
+                Device::Cuda(_) => 1 << 26,
+            },
         }
     }
 }

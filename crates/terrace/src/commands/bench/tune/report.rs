@@ -38,6 +38,8 @@ pub struct Measured {
     /// Of a step.
     pub flops: f64,
     pub roofline_s: Option<f64>,
+    /// Taken of a GPU, at most.
+    pub device_bytes: Option<usize>,
     pub steps: Vec<StepRow>,
 }
 
@@ -74,6 +76,9 @@ impl fmt::Display for TuneReport {
         };
         writeln!(f, "{model} on {device}, {precision}, {cache} of {} slots", lengths.join(", "))?;
         writeln!(f, "{seqs} x {tokens} tokens a step, {branches}: {trained} trained numbers")?;
+        if let Some(bytes) = self.measured.device_bytes {
+            writeln!(f, "{:.1} GiB of the GPU", bytes as f64 / f64::from(1 << 30))?;
+        }
         writeln!(f, "best step (median, least)\n")?;
         let header = ["tok/s", "step", "forward", "head", "backward", "optimiser", "roofline"];
         let [rate, step, forward, head, backward, optimiser, roofline] = header;

@@ -60,6 +60,7 @@ fn the_best_step_is_shown_with_what_ops_leave() {
         lora_rank: Some(8),
         flops: 1e12,
         roofline_s: Some(1.0),
+        device_bytes: Some(3 << 29),
         steps: vec![step(4.0), step(2.0), step(8.0)],
     });
     let table = table.to_string();

@@ -7,6 +7,8 @@
 //!
 //! Roofline: 8 bytes and some ten integer operations per element.
 
+pub(crate) mod cuda;
+
 use terrace_device::{View, ViewMut};
 
 use crate::cpu::cpu_ctx::CpuCtx;
@@ -26,8 +28,7 @@ pub struct Dropout {
 pub(crate) fn drop_out(ctx: &CpuCtx, x: View<'_>, dropout: Dropout, out: ViewMut<'_>) {
     let [rows, dim] = x.dims();
     assert_eq!(out.dims(), [rows, dim], "out of drop_out");
-    let threshold = (f64::from(dropout.share) * 2f64.powi(32)) as u64;
-    let scale = 1.0 / (1.0 - dropout.share);
+    let (threshold, scale) = (dropout.threshold(), dropout.scale());
     ctx.write_rows::<f32>(out, |row, out| {
         let mut random = dropout.of_row(row);
         for (out, x) in out.iter_mut().zip(x.row::<f32>(row)) {
@@ -37,6 +38,16 @@ pub(crate) fn drop_out(ctx: &CpuCtx, x: View<'_>, dropout: Dropout, out: ViewMut
 }
 
 impl Dropout {
+    /// Numbers are left out whose upper half of random bits is below.
+    fn threshold(&self) -> u64 {
+        (f64::from(self.share) * 2f64.powi(32)) as u64
+    }
+
+    /// Of the numbers that stay.
+    fn scale(&self) -> f32 {
+        1.0 / (1.0 - self.share)
+    }
+
     fn of_row(&self, row: usize) -> SplitMix {
         let (seq, position) = (row / self.row_tokens, self.position + row % self.row_tokens);
         let place = (seq as u64) << 32 | position as u64;
