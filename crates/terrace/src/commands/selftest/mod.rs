@@ -21,8 +21,10 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use terrace_engine::{DeviceChoice, Precision};
 use terrace_kernels::CpuLevel;
+use terrace_kernels::conformance::Extent;
 
 use self::golden::GoldenPlan;
+use self::kernels::{KernelPlan, Suite};
 use self::reference::{CheckPrecision, ReferencePlan};
 use self::tested_device::TestedDevice;
 
@@ -59,6 +61,7 @@ use self::tested_device::TestedDevice;
 Examples:
   terrace selftest
   terrace selftest --device cpu --quick
+  terrace selftest --device cuda:0 --suite gradients
   terrace selftest --golden testdata/llm
   terrace selftest --golden-kv testdata/kv --device cuda:0
   terrace selftest --golden-grad testdata/kv --device cuda:0
@@ -76,6 +79,11 @@ pub struct SelftestArgs {
     /// Run a small part of each suite, for use under a memory checker.
     #[arg(long)]
     quick: bool,
+
+    /// Check these kernels only. May be given several times. Left out: all, and whether a row
+    /// depends on the others of its batch.
+    #[arg(long, value_name = "SUITE", value_enum)]
+    suite: Vec<Suite>,
 
     /// Seed of the random inputs.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -157,8 +165,10 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
     let others = [&args.golden, &args.golden_hstu, &args.golden_ctr];
     let is_plain = args.smollm2.is_none() && args.torn_rows.is_none();
     if of_caches.iter().chain(&others).all(|folders| folders.is_empty()) && is_plain {
-        kernels::check(&device, args.seed, args.quick)?;
-        if !args.quick {
+        let extent = if args.quick { Extent::Quick } else { Extent::Whole };
+        let plan = KernelPlan { seed: args.seed, extent, suites: &args.suite };
+        kernels::check(&device, &plan)?;
+        if !args.quick && args.suite.is_empty() {
             let dtypes: &[Precision] = match device {
                 TestedDevice::Cpu { .. } => &[Precision::Bf16],
                 TestedDevice::Cuda { .. } => &[Precision::Bf16, Precision::Fp16],
