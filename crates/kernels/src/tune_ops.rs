@@ -58,7 +58,7 @@ impl Ops {
     pub fn tuning(&self) -> Result<TuneOps<'_>, Error> {
         let table = match &self.table {
             Table::Cpu(cpu) => Cpu(cpu),
-            Table::Cuda(cuda) => Cuda(cuda.load_tune()?),
+            Table::Cuda(ops) => Cuda(CudaTune { ops, kernels: ops.load_tune()? }),
         };
         Ok(TuneOps { table, clock: None })
     }

@@ -188,8 +188,8 @@ impl StoredRows {
         }
     }
 
-    /// Slots that hold tokens at these positions, i32 `[seqs * blocks, slots]`, -1 for none; a block
-    /// is a head's · `[seqs * blocks, slots, block]`
+    /// Slots that hold tokens at these positions, i32 `[seqs * blocks, slots]`, -1 for none; a
+    /// block is a head's · `[seqs * blocks, slots, block]`
     pub fn gather(&self, ops: &TuneOps<'_>, positions: &Gathered<'_>) -> Result<Tensor, Error> {
         let shape = [self.seqs * self.blocks, positions.slots, self.block];
         let rows = [self.seqs * self.tokens, self.width()];

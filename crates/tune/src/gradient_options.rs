@@ -18,8 +18,8 @@ pub struct GradientOptions {
     pub layer_checkpoints: SlotFormat,
     /// How keys and values are kept between cells (`grad.cachecp_qname`).
     pub kv_checkpoints: SlotFormat,
-    /// Whether keys and values are kept on the host, where a device has memory of its own: then that
-    /// does not grow with the text (`grad.cachecp_pin_memory`).
+    /// Whether keys and values are kept on the host, where a device has memory of its own: then
+    /// that does not grow with the text (`grad.cachecp_pin_memory`).
     pub kv_on_host: bool,
     /// Most logits that are there at a time.
     pub logits_most: usize,

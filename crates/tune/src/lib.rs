@@ -33,10 +33,10 @@
 //!
 //! Whose memory it is: the passes own `Tensor`s of a cell and give them up with it;
 //! checkpoints are owned by the run, gradients and weights by the caller. Every array goes to the
-//! ops as a view, and every op is in [`TuneOps`](terrace_kernels::TuneOps): passes are the same on a
-//! CPU and on a GPU. Activations have the ops' own type; the residual stream and gradients are f32.
-//! Where a device has memory of its own, layers' inputs lie in pinned memory of the host, so that the
-//! device does not grow with the text by more than one layer's keys and values.
+//! ops as a view, and every op is in [`TuneOps`](terrace_kernels::TuneOps): passes are the same on
+//! a CPU and on a GPU. Activations have the ops' own type; the residual stream and gradients are
+//! f32. Where a device has memory of its own, layers' inputs lie in pinned memory of the host, so
+//! that the device does not grow with the text by more than one layer's keys and values.
 //!
 //! [`golden`] holds all of it to what the original computed.
 #![forbid(unsafe_code)]

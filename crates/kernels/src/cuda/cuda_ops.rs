@@ -7,7 +7,7 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut, WorkerPool};
 
 use super::cuda_linear::{BiasedMatrix, CudaLinear};
-use super::cuda_tune::{CudaTune, TuneKernels};
+use super::tune_kernels::TuneKernels;
 use super::typed_kernel::TypedKernel;
 use crate::arithmetic_class::{ArithmeticClass, DeviceClass, KERNEL_REVISION};
 use crate::attention::dense::cuda::AttentionKernels;
@@ -106,10 +106,6 @@ impl CudaOps {
         &self.device
     }
 
-    pub(crate) fn on_hopper(&self) -> bool {
-        self.on_hopper
-    }
-
     pub(crate) fn activation(&self) -> DType {
         self.activation
     }
@@ -158,14 +154,13 @@ impl CudaOps {
         self.load_ctr().expect("PTX that is built in")
     }
 
-    pub(crate) fn load_tune(&self) -> Result<CudaTune<'_>, Error> {
+    pub(crate) fn load_tune(&self) -> Result<&TuneKernels, Error> {
         if self.tune.get().is_none() {
-            let kernels = TuneKernels::load(self)?;
+            let kernels = TuneKernels::load(&self.device, self.activation, self.on_hopper)?;
             // Another thread may have been quicker.
             let _ = self.tune.set(kernels);
         }
-        let kernels = self.tune.get().expect("it was just loaded");
-        Ok(CudaTune { ops: self, kernels })
+        Ok(self.tune.get().expect("it was just loaded"))
     }
 
     /// Neighbours that are kept in the same way become one matrix.
@@ -184,8 +179,8 @@ impl CudaOps {
         Ok(Linear::on_cuda(rows, columns, placed))
     }
 
-    /// Brings a weight that is trained to the device, in the activations' type. Its rows need not be
-    /// whole 16 bytes.
+    /// Brings a weight that is trained to the device, in the activations' type. Its rows need not
+    /// be whole 16 bytes.
     pub(crate) fn place_trained(&self, weight: Matrix) -> Result<Linear, Error> {
         let kind = MatrixKind::Dense(self.activation);
         let matrix = DeviceMatrix::upload(&self.device, &self.workers, kind, &[&weight], false)?;

@@ -5,52 +5,17 @@
 
 use std::ops::Range;
 
-use terrace_device::cuda::PinnedPool;
-use terrace_device::{BufferPool, DType, Device, PooledBuffer, View, ViewMut};
+use terrace_device::{DType, PooledBuffer, View, ViewMut};
 
 use super::cuda_ops::CudaOps;
-use super::tune_row_kernels::TuneRowKernels;
-use crate::attention::replay::{ReplayGradients, ReplayKernels};
-use crate::elementwise::rms_norm::cuda::RmsNormKernels;
+use super::tune_kernels::TuneKernels;
+use crate::attention::replay::ReplayGradients;
 use crate::error::Error;
 use crate::linear::linear::Linear;
 use crate::linear::lora::{LoraBranch, LoraGradients};
 use crate::linear::matmul::device_matrix::DeviceMatrix;
-use crate::linear::matmul::matrix_product::{MatrixProduct, MatrixProductKernel, Operand};
+use crate::linear::matmul::matrix_product::{MatrixProduct, Operand};
 use crate::linear::matmul::product::Epilogue;
-
-/// What models are tuned with besides what they are served with.
-pub(crate) struct TuneKernels {
-    pub memory: BufferPool,
-    pub host_memory: PinnedPool,
-    /// To rows of the activations' type, and to f32.
-    rms_norm: [RmsNormKernels; 2],
-    pub rows: TuneRowKernels,
-    pub replay: ReplayKernels,
-    product: MatrixProductKernel,
-}
-
-impl TuneKernels {
-    pub fn load(ops: &CudaOps) -> Result<Self, Error> {
-        let (device, activation) = (ops.device(), ops.activation());
-        Ok(TuneKernels {
-            rms_norm: [
-                RmsNormKernels::load(device, activation)?,
-                RmsNormKernels::load(device, DType::F32)?,
-            ],
-            host_memory: PinnedPool::new(device.clone()),
-            memory: BufferPool::new(Device::Cuda(device.clone())),
-            rows: TuneRowKernels::load(device, activation)?,
-            replay: ReplayKernels::load(device, activation, ops.on_hopper())?,
-            product: MatrixProductKernel::load(device, activation)?,
-        })
-    }
-
-    pub fn rms_norm(&self, out: DType) -> &RmsNormKernels {
-        let [to_act, to_f32] = &self.rms_norm;
-        if out == DType::F32 { to_f32 } else { to_act }
-    }
-}
 
 #[derive(Clone, Copy)]
 pub(crate) struct CudaTune<'a> {

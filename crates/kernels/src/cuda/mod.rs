@@ -11,6 +11,7 @@ mod find_library;
 mod layer_pages;
 mod layer_slots;
 mod ptx;
+mod tune_kernels;
 mod tune_row_kernels;
 mod typed_kernel;
 
