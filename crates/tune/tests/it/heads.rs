@@ -112,7 +112,7 @@ fn check(name: &str, shape: Shape, training: Training, head: Head) {
                         numbers.iter_mut().zip(&direction).for_each(|(x, d)| *x += by * size * d);
                     }
                 })
-                .unwrap();
+                .expect("the host's arrays");
             let loss = pass(&model, None);
             model
                 .change(&tune, &mut |at, numbers| {
@@ -120,7 +120,7 @@ fn check(name: &str, shape: Shape, training: Training, head: Head) {
                         numbers.iter_mut().zip(&direction).for_each(|(x, d)| *x -= by * size * d);
                     }
                 })
-                .unwrap();
+                .expect("the host's arrays");
             loss
         };
         let slope = (moved(1.0) - moved(-1.0)) / 2.0;

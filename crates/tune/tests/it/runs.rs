@@ -201,7 +201,10 @@ fn run(folder: &Path, options: RunOptions, stops_after: Option<u64>) -> Result<R
     };
     let end = trainer.run(true)?;
     let mut parameters = Vec::new();
-    trainer.model.change(&tune, &mut |_, numbers| parameters.push(numbers.to_vec())).unwrap();
+    trainer
+        .model
+        .change(&tune, &mut |_, numbers| parameters.push(numbers.to_vec()))
+        .expect("the host's arrays");
     let states = trainer.states.steps();
     Ok(Ran { reported, saves, end, parameters, states })
 }

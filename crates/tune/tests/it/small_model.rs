@@ -92,7 +92,7 @@ impl SmallModel {
                     numbers.iter_mut().zip(drawn).for_each(|(x, drawn)| *x = 0.3 * drawn);
                 }
             })
-            .unwrap();
+            .expect("the host's arrays");
         model
     }
 

@@ -94,10 +94,12 @@ impl RmsNormGradientsKernel {
     }
 
     fn launch(&self, rows: usize, dim: usize, params: &RmsNormGradientsParams) {
-        let (kernel, teams, threads) = match dim {
-            0..=HEAD_DIM => (&self.heads, WARPS, 32 * WARPS),
-            0..=SHORT_DIM => (&self.short, WARPS, 32 * WARPS),
-            _ => (&self.long, 1, long_threads(dim)),
+        let (kernel, teams, threads) = if dim <= HEAD_DIM {
+            (&self.heads, WARPS, 32 * WARPS)
+        } else if dim <= SHORT_DIM {
+            (&self.short, WARPS, 32 * WARPS)
+        } else {
+            (&self.long, 1, long_threads(dim))
         };
         let shared_bytes = teams * dim * size_of::<f32>();
         assert!(shared_bytes <= SHARED_MOST, "a norm's weight of {dim} numbers is too long");
