@@ -23,7 +23,8 @@ struct RoundRowsParams {
     i32 format;
 };
 
-template <int GROUPS> DEVICE void round_block(const RoundRowsParams &p, const ACT *x, ACT *out) {
+template <int GROUPS, int FORMAT>
+DEVICE void round_block(const RoundRowsParams &p, const ACT *x, ACT *out) {
     const int lane = threadIdx.x % 32;
     const u64 strides = p.dim | p.x_stride | p.out_stride;
     const u64 bytes = (u64)p.x | (u64)p.out | strides * sizeof(ACT);
@@ -34,7 +35,7 @@ template <int GROUPS> DEVICE void round_block(const RoundRowsParams &p, const AC
         const i32 at = 128 * group + 4 * lane;
         if (at < p.dim) load(row.x[group], x + at, p.dim - at, in_fours);
     }
-    if (p.format >= ASYMMETRIC_8) round_row(p.format, p.books, p.dim, row, lane);
+    if (FORMAT >= ASYMMETRIC_8) round_row(FORMAT, p.books, p.dim, row, lane);
 #pragma unroll
     for (int group = 0; group < GROUPS; group++) {
         const i32 at = 128 * group + 4 * lane;
@@ -42,7 +43,14 @@ template <int GROUPS> DEVICE void round_block(const RoundRowsParams &p, const AC
     }
 }
 
-/// Grid: enough warps for all blocks of all rows.
+template <int FORMAT>
+DEVICE void round_block(const RoundRowsParams &p, const ACT *x, ACT *out) {
+    if (p.dim <= 128) round_block<1, FORMAT>(p, x, out);
+    else round_block<2, FORMAT>(p, x, out);
+}
+
+/// Each format by itself: where NVRTC joins their branches it does so another way each time that it
+/// runs. Grid: enough warps for all blocks of all rows.
 KERNEL __launch_bounds__(WARPS * 32) round_rows(const __grid_constant__ RoundRowsParams p) {
     let_next_start();
     wait_for_inputs();
@@ -52,6 +60,12 @@ KERNEL __launch_bounds__(WARPS * 32) round_rows(const __grid_constant__ RoundRow
     const u64 column = (index - row * p.blocks) * p.dim;
     const ACT *x = p.x + row * p.x_stride + column;
     ACT *out = p.out + row * p.out_stride + column;
-    if (p.dim <= 128) round_block<1>(p, x, out);
-    else round_block<2>(p, x, out);
+    switch (p.format) {
+    case ASYMMETRIC_8: return round_block<ASYMMETRIC_8>(p, x, out);
+    case ASYMMETRIC_4: return round_block<ASYMMETRIC_4>(p, x, out);
+    case DYNAMIC_8: return round_block<DYNAMIC_8>(p, x, out);
+    case FLOAT_4: return round_block<FLOAT_4>(p, x, out);
+    case FP8_ROWS: return round_block<FP8_ROWS>(p, x, out);
+    default: return round_block<F32_ROWS>(p, x, out);
+    }
 }
