@@ -109,6 +109,11 @@ impl Buffer {
         unsafe { ViewMut::from_raw(data.cast_mut(), place, dtype, shape) }
     }
 
+    /// Where the first byte lies in its memory.
+    pub(crate) fn address(&self) -> u64 {
+        self.start().0.addr() as u64
+    }
+
     pub(crate) fn start(&self) -> (*const u8, MemorySpace) {
         match &self.storage {
             Storage::Owned(allocation) => (allocation.data().cast_const(), MemorySpace::Host),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
+use crate::memory_record::{HeldMemory, MemoryBook, MemoryRecord};
 
 #[derive(Clone)]
 pub struct BufferPool {
@@ -24,6 +25,7 @@ struct Kept {
     /// Bytes that somebody has, and the most that they have been.
     taken: usize,
     peak: usize,
+    book: MemoryBook,
 }
 
 /// A buffer of at least as many bytes as were asked for, which goes back to its pool.
@@ -54,6 +56,7 @@ impl BufferPool {
         let mut kept = self.kept();
         kept.taken += buffer.len();
         kept.peak = kept.peak.max(kept.taken);
+        kept.book.take(HeldMemory { address: buffer.address(), bytes: buffer.len(), what });
         drop(kept);
         Ok(PooledBuffer { buffer: Some(buffer), kept: Arc::clone(&self.kept) })
     }
@@ -68,6 +71,16 @@ impl BufferPool {
         let mut kept = self.kept();
         let taken = kept.taken;
         std::mem::replace(&mut kept.peak, taken)
+    }
+
+    /// Records from now on who takes memory and gives it back, the newest `most` of these events.
+    pub fn record(&self, most: usize) {
+        self.kept().book.begin(most);
+    }
+
+    /// Ends the recording.
+    pub fn take_record(&self) -> MemoryRecord {
+        self.kept().book.end()
     }
 
     /// Gives back to the device what nobody has.
@@ -121,6 +134,7 @@ impl Drop for PooledBuffer {
         if let Some(buffer) = self.buffer.take() {
             let mut kept = lock(&self.kept);
             kept.taken -= buffer.len();
+            kept.book.give_back(buffer.address());
             kept.free.entry(buffer.len()).or_default().push(buffer);
         }
     }
@@ -153,7 +167,7 @@ mod tests {
         let third = pool.take(99_000, "a test").expect("memory");
         assert_eq!(third.buffer().bytes().as_ptr(), start, "almost as long");
         assert_eq!(third.buffer().bytes()[7], 3, "nobody clears it");
-        assert!(100_000 <= taken && taken < 115_000, "{taken}");
+        assert!((100_000..115_000).contains(&taken), "{taken}");
         assert_eq!(pool.take_peak_bytes(), 2 * taken);
         drop((second, third));
         assert_eq!(pool.taken_bytes(), 0);

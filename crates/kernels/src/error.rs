@@ -39,11 +39,8 @@ pub enum Error {
          attention takes up to {most}: use the cpu"
     )]
     HstuHeadsOnGpu { key_dim: usize, value_dim: usize, most: usize },
-    #[error(
-        "a gpu has no kernels for an adapter beside quantised weights, or with a norm, yet: use \
-         the cpu, or the model's unquantised files, into which lora and dora are merged"
-    )]
-    BranchesOnGpu,
+    #[error("NCCL failed with status {status} while {what}; NCCL_DEBUG=WARN says why")]
+    Nccl { what: &'static str, status: i32 },
     #[error("this model has {vocab} tokens; a gpu samples from at most {most}: use the cpu")]
     VocabOnGpu { vocab: usize, most: usize },
 }

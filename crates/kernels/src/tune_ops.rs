@@ -36,6 +36,8 @@ use crate::linear::matrix::Matrix;
 use crate::loss::cross_entropy::{self, HeadLossArgs};
 use crate::op_clock::OpClock;
 use crate::ops::{Ops, Table};
+use crate::pages::choose_slots;
+use crate::pages::slot_kv::SlotKv;
 use crate::quantise::Quantiser;
 use crate::quantise::round_rows;
 
@@ -199,6 +201,24 @@ impl TuneOps<'_> {
             Cpu(_) => Ok(Linear::of_weights(vec![BiasedWeight { weight, bias: None }])),
             Cuda(cuda) => cuda.ops.place_trained(weight),
         }
+    }
+
+    /// Leaves a weight on the host, of which a device with memory of its own gets a copy when it is
+    /// [brought](Self::bring). `trained` ones are f32, from a buffer that nobody else holds.
+    pub fn place_away(&self, weight: Matrix, trained: bool) -> Result<Linear, Error> {
+        match &self.table {
+            Cpu(_) => Ok(Linear::of_weights(vec![BiasedWeight { weight, bias: None }])),
+            Cuda(cuda) => cuda.ops.place_away(weight, trained),
+        }
+    }
+
+    /// A copy where the ops compute of a weight that [is away](Linear::is_away). `room` is a copy
+    /// of another that is not needed any more.
+    pub fn bring(&self, away: &Linear, room: Option<Linear>) -> Result<Linear, Error> {
+        self.timing("bring", || match &self.table {
+            Cpu(_) => panic!("on a CPU no weight is away"),
+            Cuda(cuda) => cuda.ops.bring(away, room),
+        })
     }
 
     /// Changes a weight that was placed to be trained.
@@ -436,6 +456,14 @@ impl TuneOps<'_> {
             }
             Cuda(cuda) => cross_entropy::head_loss_on_cuda(cuda, args),
         })
+    }
+
+    /// Slots for a chunk's tokens by the rules that serve; see [`Ops::choose_slots`].
+    pub fn choose_slots(&self, kv: &mut SlotKv<'_>) {
+        self.timing("choose_slots", || match &self.table {
+            Cpu(cpu) => choose_slots::choose_slots(&cpu.ctx, kv),
+            Cuda(cuda) => cuda.ops.slots.choose_slots(kv),
+        });
     }
 
     /// Writes a chunk's keys and values, act, into their slots, and keeps what was there; `slots`

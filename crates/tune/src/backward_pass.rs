@@ -16,7 +16,8 @@ use crate::checkpoints::{KeptAt, RowsKept, StoredRows};
 use crate::error::Error;
 use crate::forward_pass::CellTrace;
 use crate::layer::{BatchRope, CellPass, LayerPass, LayerTrace, SlotGradients};
-use crate::model::{Gradients, TunedModel};
+use crate::model::{Gradients, RowRoom, RowWeights, TunedModel};
+use crate::pass_events::PassEvents;
 use crate::plan::{Cell, Lattice};
 use crate::slots::{BatchReplay, LayerSlots, SlotChoice};
 use crate::tensor::Tensor;
@@ -45,9 +46,17 @@ impl BackwardPass<'_> {
         mut last_cell: Option<CellTrace>,
         d_rows: &mut StoredRows,
         gradients: &mut Gradients,
+        events: &mut dyn PassEvents,
     ) -> Result<(), Error> {
+        let mut room = RowRoom::default();
         for (row, inputs) in self.lattice.rows().iter().zip(inputs).rev() {
-            self.run_row(row, inputs, last_cell.take(), d_rows, gradients)?;
+            let weights = RowWeights::bring(&self.ops, &self.model.layers, row, room)?;
+            let away = || self.model.layers[row.clone()].iter().flat_map(|it| it.trained_away());
+            gradients.begin(&self.ops, away())?;
+            self.run_row(&weights, row, inputs, last_cell.take(), d_rows, gradients)?;
+            gradients.end(&self.ops, away())?;
+            room = weights.into_room();
+            events.row_done(row.start)?;
         }
         if let Some(id) = self.model.embed.id {
             let tokens = 0..self.batch.tokens();
@@ -60,13 +69,14 @@ impl BackwardPass<'_> {
 
     fn run_row(
         &self,
+        weights: &RowWeights<'_>,
         layers: &Range<usize>,
         inputs: &StoredRows,
         mut last_cell: Option<CellTrace>,
         d_rows: &mut StoredRows,
         gradients: &mut Gradients,
     ) -> Result<(), Error> {
-        let kv = self.key_values(layers, inputs)?;
+        let kv = self.key_values(weights, layers, inputs)?;
         let d_slots = layers.clone().map(|layer| {
             let dims = self.model.layers[layer].dims;
             SlotGradients::none(&self.ops, dims, self.batch.seqs, self.replay.slots(layer))
@@ -76,12 +86,12 @@ impl BackwardPass<'_> {
             let pass = self.cell_pass(cell)?;
             let CellTrace { traces, mut slots } = match last_cell.take() {
                 Some(last_cell) => last_cell,
-                None => self.run_cell(layers, &pass, cell, inputs, &kv)?,
+                None => self.run_cell(weights, layers, &pass, cell, inputs, &kv)?,
             };
             let mut d_x = d_rows.read(&self.ops, &cell.tokens)?;
             let each = layers.clone().zip(traces).zip(slots.iter_mut().zip(&mut d_slots));
             for ((layer, trace), (slots, d_slots)) in each.rev() {
-                let pass = self.layer_pass(layer, &pass);
+                let pass = self.layer_pass(weights, layer, &pass);
                 d_x = pass.backward(trace, d_x, slots, d_slots, gradients)?;
             }
             d_rows.write(&self.ops, &cell.tokens, &d_x)?;
@@ -92,6 +102,7 @@ impl BackwardPass<'_> {
     /// A cell once more, with all that backward needs.
     fn run_cell(
         &self,
+        weights: &RowWeights<'_>,
         layers: &Range<usize>,
         pass: &CellPass<'_>,
         cell: &Cell,
@@ -103,7 +114,8 @@ impl BackwardPass<'_> {
         let mut traces: Vec<LayerTrace> = Vec::new();
         for (layer, slots) in layers.clone().zip(&mut slots) {
             let choice = SlotChoice::Replay(self.replay);
-            let (out, trace) = self.layer_pass(layer, pass).forward(x, slots, choice, None)?;
+            let pass = self.layer_pass(weights, layer, pass);
+            let (out, trace) = pass.forward(x, slots, choice, None)?;
             traces.push(trace);
             x = out;
         }
@@ -141,6 +153,7 @@ impl BackwardPass<'_> {
     /// Of each layer of a row, for all cells but the last, whose tokens no cell begins with.
     fn key_values(
         &self,
+        weights: &RowWeights<'_>,
         layers: &Range<usize>,
         inputs: &StoredRows,
     ) -> Result<Vec<LayerKv>, Error> {
@@ -173,7 +186,7 @@ impl BackwardPass<'_> {
             let pass = self.cell_pass(cell)?;
             let mut x = inputs.read(&self.ops, &cell.tokens)?;
             for (i, layer) in layers.clone().enumerate() {
-                let pass = self.layer_pass(layer, &pass);
+                let pass = self.layer_pass(weights, layer, &pass);
                 let Some(slots) = slots.get_mut(i) else {
                     let rows = pass.key_values(&x)?;
                     for (kept, rows) in kv[i].iter_mut().zip(&rows) {
@@ -199,7 +212,12 @@ impl BackwardPass<'_> {
         CellPass::new(&self.ops, seqs, cell.tokens.clone(), chunks, self.rope, eps, dropout)
     }
 
-    fn layer_pass<'p>(&'p self, layer: usize, cell: &'p CellPass<'p>) -> LayerPass<'p> {
-        LayerPass { ops: self.ops, weights: &self.model.layers[layer], layer, cell }
+    fn layer_pass<'p>(
+        &'p self,
+        weights: &'p RowWeights<'p>,
+        layer: usize,
+        cell: &'p CellPass<'p>,
+    ) -> LayerPass<'p> {
+        LayerPass { ops: self.ops, weights: weights.layer(layer), layer, cell }
     }
 }

@@ -40,6 +40,8 @@ pub enum Error {
     Write { path: PathBuf, error: std::io::Error },
     #[error("the targets of a sequence do not fit the head model: {0}")]
     Targets(String),
+    #[error("no answers can be generated: {0}")]
+    Generate(String),
     #[error("{what} cannot be tuned: {why}")]
     Unsupported { what: String, why: &'static str },
 }

@@ -15,7 +15,7 @@ use crate::checkpoints::{KeptAt, RowsKept, StoredRows};
 use crate::error::Error;
 use crate::gradient_options::GradientOptions;
 use crate::layer::{BatchRope, CellPass, LayerPass, LayerTrace};
-use crate::model::TunedModel;
+use crate::model::{RowRoom, RowWeights, TunedModel};
 use crate::plan::{Cell, Lattice};
 use crate::slots::{BatchReplay, LayerSlots, PolicySlots, Rounding, SlotChoice};
 use crate::tensor::Tensor;
@@ -65,10 +65,15 @@ pub(crate) enum Decisions {
 }
 
 impl Decisions {
-    pub fn of_policy(cache: &KvCacheSpec, model: &TunedModel, seqs: usize) -> Result<Self, Error> {
+    pub fn of_policy(
+        ops: &TuneOps<'_>,
+        cache: &KvCacheSpec,
+        model: &TunedModel,
+        seqs: usize,
+    ) -> Result<Self, Error> {
         let layers = model.layers.iter().enumerate();
         let tables: Vec<PolicySlots> = layers
-            .map(|(layer, weights)| PolicySlots::new(cache, layer, weights.dims, seqs))
+            .map(|(layer, weights)| PolicySlots::new(ops, cache, layer, weights.dims, seqs))
             .collect::<Result<_, _>>()?;
         let shapes: Vec<_> = tables.iter().map(PolicySlots::shape).collect();
         Ok(Decisions::Policy(tables, vec![ReplayLog::new(&shapes); seqs]))
@@ -90,9 +95,10 @@ impl Decisions {
     }
 
     /// Writes down what all layers have placed in a cell, chunk by chunk as logs have it.
-    fn log_cell(&mut self) {
-        let Decisions::Policy(tables, logs) = self else { return };
-        let placed: Vec<_> = tables.iter_mut().map(PolicySlots::take_placed).collect();
+    fn log_cell(&mut self, ops: &TuneOps<'_>) -> Result<(), Error> {
+        let Decisions::Policy(tables, logs) = self else { return Ok(()) };
+        let placed = tables.iter_mut().map(|table| table.take_placed(ops));
+        let placed: Vec<_> = placed.collect::<Result<_, _>>()?;
         for chunk in 0..placed[0].len() {
             for (seq, log) in logs.iter_mut().enumerate() {
                 log.begin_chunk(placed[0][chunk][seq].tokens);
@@ -101,6 +107,7 @@ impl Decisions {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -116,7 +123,7 @@ impl ForwardPass<'_> {
         let mut traces = Vec::new();
         for cell in self.lattice.cells() {
             traces = self.run_cell(cell, &mut slots, decisions, &mut checkpoints)?;
-            decisions.log_cell();
+            decisions.log_cell(&self.ops)?;
         }
         if self.keeps_last_cell() {
             let slots = slots.split_off(self.last_row().start);
@@ -157,21 +164,24 @@ impl ForwardPass<'_> {
         let is_kept = self.keeps_last_cell() && self.lattice.cells().last() == Some(cell);
         let mut traces = Vec::new();
         let mut x = self.embed(cell)?;
-        for (layer, weights) in self.model.layers.iter().enumerate() {
+        let mut room = RowRoom::default();
+        for (layer, slots) in slots.iter_mut().enumerate() {
             let row = self.lattice.rows().iter().position(|row| row.start == layer);
             if let Some(inputs) = row.and_then(|row| checkpoints.row_inputs.get_mut(row)) {
                 inputs.write(&self.ops, &cell.tokens, &x)?;
             }
+            let row = RowWeights::bring(&self.ops, &self.model.layers, &(layer..layer + 1), room)?;
+            let weights = row.layer(layer);
             let pass = LayerPass { ops: self.ops, weights, layer, cell: &pass };
             let before = (rounding == Some(Rounding::EachRow)).then_some(formats);
-            let (out, trace) =
-                pass.forward(x, &mut slots[layer], decisions.layer(layer), before)?;
+            let (out, trace) = pass.forward(x, slots, decisions.layer(layer), before)?;
             if is_kept && self.last_row().contains(&layer) {
                 traces.push(trace);
             }
             x = out;
+            room = row.into_room();
             if rounding == Some(Rounding::EachCell) {
-                slots[layer].round(&self.ops, formats)?;
+                slots.round(&self.ops, formats)?;
             }
         }
         self.keep_outputs(cell, &x, &mut checkpoints.outputs)?;

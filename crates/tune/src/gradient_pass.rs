@@ -16,6 +16,7 @@ use crate::gradient_options::GradientOptions;
 use crate::head::{HeadGradients, HeadPass};
 use crate::layer::BatchRope;
 use crate::model::{Gradients, TunedModel};
+use crate::pass_events::{PassEvents, Unheard};
 use crate::plan::Lattice;
 use crate::slots::BatchReplay;
 
@@ -49,15 +50,27 @@ pub struct PassTimes {
 impl GradientPass<'_> {
     /// The policy decides; gradients are added to.
     pub fn run(&self, batch: &Batch<'_>, gradients: &mut Gradients) -> Result<BatchLoss, Error> {
+        let found = self.run_heard(batch, gradients, &mut Unheard)?;
+        gradients.fetch(&self.ops)?;
+        Ok(found)
+    }
+
+    /// As [`run`](Self::run), telling how far it has come; gradients stay where the ops compute.
+    pub(crate) fn run_heard(
+        &self,
+        batch: &Batch<'_>,
+        gradients: &mut Gradients,
+        events: &mut dyn PassEvents,
+    ) -> Result<BatchLoss, Error> {
         self.check(batch)?;
-        let decisions = Decisions::of_policy(self.cache, self.model, batch.seqs)?;
-        self.run_with(batch, decisions, gradients)
+        let decisions = Decisions::of_policy(&self.ops, self.cache, self.model, batch.seqs)?;
+        self.run_with(batch, decisions, gradients, events)
     }
 
     /// The loss alone; the policy decides.
     pub fn loss(&self, batch: &Batch<'_>) -> Result<f64, Error> {
         self.check(batch)?;
-        let mut decisions = Decisions::of_policy(self.cache, self.model, batch.seqs)?;
+        let mut decisions = Decisions::of_policy(&self.ops, self.cache, self.model, batch.seqs)?;
         let (lattice, rope) = (self.lattice(batch)?, BatchRope::new(&self.ops, self.spec)?);
         let checkpoints = self.forward(batch, &lattice, &rope, Keeps::Outputs, &mut decisions)?;
         self.head(batch).run(&checkpoints.outputs, None)
@@ -82,7 +95,9 @@ impl GradientPass<'_> {
                 wanted: format!("{} sequences, {layers} layers, chunks {:?}", shape.0, shape.2),
             });
         }
-        self.run_with(batch, Decisions::Replay(replay), gradients)
+        let found = self.run_with(batch, Decisions::Replay(replay), gradients, &mut Unheard)?;
+        gradients.fetch(&self.ops)?;
+        Ok(found)
     }
 
     /// How a batch is cut.
@@ -97,12 +112,14 @@ impl GradientPass<'_> {
         batch: &Batch<'_>,
         mut decisions: Decisions,
         gradients: &mut Gradients,
+        events: &mut dyn PassEvents,
     ) -> Result<BatchLoss, Error> {
         let (lattice, rope) = (self.lattice(batch)?, BatchRope::new(&self.ops, self.spec)?);
         let GradientPass { ops, model, options, .. } = self;
         let start = Instant::now();
         let checkpoints = self.forward(batch, &lattice, &rope, Keeps::RowInputs, &mut decisions)?;
         let forward = start.elapsed();
+        events.forward_done()?;
         let replay = decisions.into_replay();
         // What no target asks for has no gradient. Never quantised: errors would add up by rows.
         let d_rows = RowsKept {
@@ -119,6 +136,7 @@ impl GradientPass<'_> {
         let head = HeadGradients { d_outputs: &mut d_rows, gradients };
         let loss = self.head(batch).run(&checkpoints.outputs, Some(head))?;
         let head = start.elapsed() - forward;
+        events.head_done()?;
         let backward = BackwardPass {
             ops: *ops,
             model,
@@ -131,8 +149,7 @@ impl GradientPass<'_> {
             dropout_seed: options.dropout_seed,
         };
         let Checkpoints { row_inputs, last_cell, .. } = checkpoints;
-        backward.run(&row_inputs, last_cell, &mut d_rows, gradients)?;
-        gradients.fetch(ops)?;
+        backward.run(&row_inputs, last_cell, &mut d_rows, gradients, events)?;
         let times = PassTimes { forward, head, backward: start.elapsed() - forward - head };
         Ok(BatchLoss { loss, replay, times })
     }

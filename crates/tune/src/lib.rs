@@ -57,6 +57,7 @@ mod layer;
 mod loss_factors;
 mod model;
 pub mod optimiser;
+mod pass_events;
 mod plan;
 pub mod record;
 pub mod run;
@@ -70,7 +71,8 @@ pub use gradient_options::GradientOptions;
 pub use gradient_pass::{BatchLoss, GradientPass, PassTimes};
 pub use loss_factors::LossMean;
 pub use model::{
-    Gradients, LoraKind, LoraOptions, LoraTargets, ParameterId, ParameterInfo, Training, TunedModel,
+    Gradients, LoraKind, LoraOptions, LoraTargets, ParameterId, ParameterInfo, Training,
+    TunedModel, WeightsAt,
 };
 pub use plan::{Cell, CellLength, Lattice, LatticeOptions, layer_rows};
 pub use slots::{BatchReplay, Rounding};

@@ -9,7 +9,6 @@
 //! processor; `terrace selftest` runs them where the program is going to serve.
 
 mod attention;
-mod branches;
 mod copies;
 mod ctr;
 mod cuda;
@@ -49,7 +48,6 @@ pub fn run(ops: &CpuOps, seed: u64, extent: Extent) -> Report {
     let mut random = SplitMix::new(seed);
     let mut report = Report::new(extent);
     products::check(ops, &mut random, &mut report);
-    branches::check(ops, &mut random, &mut report);
     rows::check(ops, &mut random, &mut report);
     copies::check(&mut random, &mut report);
     moves::check(&Device::Cpu, &mut random, &mut report).expect("host memory suffices");

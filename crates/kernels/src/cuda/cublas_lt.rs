@@ -14,6 +14,7 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{Buffer, DType, Device, View};
 
 use super::find_library::find_library;
+use super::library_calls::library_calls;
 use crate::error::Error;
 use crate::linear::matmul::bias::Bias;
 use crate::linear::matmul::dense_product::DenseProduct;
@@ -111,23 +112,7 @@ const NOT_TRANSPOSED: c_int = 0;
 const TRANSPOSED: c_int = 1;
 const MAX_WORKSPACE: c_int = 1;
 
-macro_rules! calls {
-    ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
-        struct Calls {
-            $($name: unsafe extern "C" fn($($argument),*) -> c_int,)*
-        }
-
-        impl Calls {
-            /// `None` if the library lacks a call.
-            fn of(library: &Library) -> Option<Self> {
-                // SAFETY: the types are those of the library's header.
-                unsafe { Some(Calls { $($name: *library.get($symbol).ok()?,)* }) }
-            }
-        }
-    };
-}
-
-calls! {
+library_calls! { Calls;
     create = b"cublasLtCreate\0": fn(*mut Handle);
     destroy = b"cublasLtDestroy\0": fn(Handle);
     create_product = b"cublasLtMatmulDescCreate\0": fn(*mut Handle, c_int, c_int);

@@ -22,9 +22,11 @@ use crate::hstu::cuda::HstuKernels;
 use crate::linear::biased_weight::BiasedWeight;
 use crate::linear::gated_args::GatedArgs;
 use crate::linear::linear::{Linear, LinearShape, LinearStorage};
+use crate::linear::lora::BranchKernels;
 use crate::linear::matmul::bias::PlacedBias;
 use crate::linear::matmul::cuda::ProductKernels;
 use crate::linear::matmul::device_matrix::{DeviceMatrix, RUN_ROWS, RandomMatrix};
+use crate::linear::matmul::host_matrix::HostMatrix;
 use crate::linear::matmul::matrix_kind::MatrixKind;
 use crate::linear::matmul::product::Epilogue;
 use crate::linear::matrix::Matrix;
@@ -73,6 +75,8 @@ pub(crate) struct CudaOps {
     ctr: OnceLock<CtrKernels>,
     /// Of models that are tuned, in the same way.
     tune: OnceLock<TuneKernels>,
+    /// Loaded with the first adapter that is served.
+    branches: OnceLock<BranchKernels>,
 }
 
 impl CudaOps {
@@ -99,6 +103,7 @@ impl CudaOps {
             hstu: OnceLock::new(),
             ctr: OnceLock::new(),
             tune: OnceLock::new(),
+            branches: OnceLock::new(),
         })
     }
 
@@ -163,6 +168,24 @@ impl CudaOps {
         Ok(self.tune.get().expect("it was just loaded"))
     }
 
+    pub(crate) fn load_branches(&self) -> Result<&BranchKernels, Error> {
+        if self.branches.get().is_none() {
+            let _ = self.branches.set(BranchKernels::load(&self.device, self.activation)?);
+        }
+        Ok(self.branches.get().expect("it was just loaded"))
+    }
+
+    /// Brings a branch's matrix to the device, in f32.
+    pub(crate) fn place_branch(&self, weight: &Matrix) -> Result<Linear, Error> {
+        let kind = MatrixKind::Dense(DType::F32);
+        let matrix = DeviceMatrix::upload(&self.device, &self.workers, kind, &[weight], false)?;
+        let placed = CudaLinear {
+            matrices: vec![BiasedMatrix { matrix, bias: None }],
+            is_interleaved: false,
+        };
+        Ok(Linear::on_cuda(weight.rows(), weight.columns(), placed))
+    }
+
     /// Neighbours that are kept in the same way become one matrix.
     pub(crate) fn place(&self, weights: &[BiasedWeight]) -> Result<Linear, Error> {
         let columns = weights[0].weight.columns();
@@ -188,18 +211,59 @@ impl CudaOps {
         Ok(Linear::trained_on_cuda(weight, CudaLinear { matrices, is_interleaved: false }))
     }
 
-    /// Changes a trained weight, and brings it to the device again.
+    /// Leaves a weight in pinned host memory; `trained` ones are f32.
+    pub(crate) fn place_away(&self, weight: Matrix, trained: bool) -> Result<Linear, Error> {
+        let kind = match trained {
+            true => MatrixKind::Dense(self.activation),
+            false => self.kind_of(weight.format(), weight.columns()),
+        };
+        let packed = HostMatrix::new(&self.device, &self.workers, kind, &weight)?;
+        let shape = [weight.rows(), weight.columns()];
+        Ok(Linear::away_from_cuda(shape, trained.then_some(weight), packed))
+    }
+
+    /// Brings such a weight to the device, into the room of one that is not needed any more where
+    /// that fits.
+    pub(crate) fn bring(&self, away: &Linear, room: Option<Linear>) -> Result<Linear, Error> {
+        let LinearStorage::AwayFromCuda { packed, .. } = away.storage() else {
+            panic!("this weight is on the device");
+        };
+        let mut placed = match room.map(Linear::into_only) {
+            Some(room) if packed.fits(&room) => room,
+            _ => packed.room(&self.device)?,
+        };
+        packed.copy_to(&mut placed);
+        let matrices = vec![BiasedMatrix { matrix: placed, bias: None }];
+        let placed = CudaLinear { matrices, is_interleaved: false };
+        Ok(Linear::on_cuda(away.rows(), away.columns(), placed))
+    }
+
+    /// Changes a trained weight, and brings it to the device again where it lies there.
     pub(crate) fn change(
         &self,
         linear: &mut Linear,
         f: impl FnOnce(&mut [f32]),
     ) -> Result<(), Error> {
-        let LinearStorage::TrainedOnCuda { host, placed } = linear.storage_mut() else {
-            panic!("this weight is not trained");
+        let changed = |host: &mut Matrix| {
+            f(host.f32s_mut().expect("a trained weight is f32 and held once"));
         };
-        f(host.f32s_mut().expect("a trained weight is f32 and held once"));
-        let [only] = &mut placed.matrices[..] else { panic!("a trained weight is one matrix") };
-        only.matrix.write(&self.device, &self.workers, &[host], false)
+        match linear.storage_mut() {
+            LinearStorage::TrainedOnCuda { host, placed } => {
+                changed(host);
+                let [only] = &mut placed.matrices[..] else {
+                    panic!("a trained weight is one matrix");
+                };
+                only.matrix.write(&self.device, &self.workers, &[host], false)
+            }
+            LinearStorage::AwayFromCuda { trained: Some(host), packed } => {
+                changed(host);
+                // A copy of it may still be under way.
+                self.device.synchronize()?;
+                packed.write(&self.workers, host);
+                Ok(())
+            }
+            _ => panic!("this weight is not trained"),
+        }
     }
 
     /// Interleaved where the kernel that multiplies and gates at once can take it.

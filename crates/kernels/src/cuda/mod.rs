@@ -10,7 +10,9 @@ mod cuda_tune;
 mod find_library;
 mod layer_pages;
 mod layer_slots;
+mod library_calls;
 mod ptx;
+mod rank_sums;
 mod tune_kernels;
 mod tune_row_kernels;
 mod typed_kernel;
@@ -23,6 +25,7 @@ pub(crate) use cuda_tune::CudaTune;
 pub(crate) use layer_pages::{LayerPages, page_variant, query_dtype};
 pub(crate) use layer_slots::{CodeBooks, LayerSlots, LiveRows, format_number};
 pub(crate) use ptx::load;
+pub use rank_sums::RankSums;
 pub(crate) use typed_kernel::{TypedKernel, kernel_params};
 
 /// An extent or a stride as kernels take it.

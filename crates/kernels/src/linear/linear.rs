@@ -4,6 +4,8 @@ use crate::cuda::CudaLinear;
 use crate::linear::biased_weight::BiasedWeight;
 use crate::linear::few_columns::FewColumns;
 use crate::linear::fixed_point::FixedMatrix;
+use crate::linear::matmul::device_matrix::DeviceMatrix;
+use crate::linear::matmul::host_matrix::HostMatrix;
 use crate::linear::matrix::Matrix;
 use crate::linear::packed::PackedWeight;
 
@@ -30,6 +32,13 @@ pub(crate) enum LinearStorage {
     TrainedOnCuda {
         host: Matrix,
         placed: CudaLinear,
+    },
+    /// One weight that a GPU gets when it computes with it, see
+    /// [`TuneOps::bring`](crate::TuneOps::bring).
+    AwayFromCuda {
+        /// What an optimiser changes, if it is trained.
+        trained: Option<Matrix>,
+        packed: HostMatrix,
     },
 }
 
@@ -99,6 +108,19 @@ impl Linear {
         Linear { rows, columns, storage: LinearStorage::TrainedOnCuda { host, placed } }
     }
 
+    pub(crate) fn away_from_cuda(
+        [rows, columns]: [usize; 2],
+        trained: Option<Matrix>,
+        packed: HostMatrix,
+    ) -> Self {
+        Linear { rows, columns, storage: LinearStorage::AwayFromCuda { trained, packed } }
+    }
+
+    /// Whether it has to be brought to the device before it computes with it.
+    pub fn is_away(&self) -> bool {
+        matches!(self.storage, LinearStorage::AwayFromCuda { .. })
+    }
+
     /// Outputs of all products.
     pub fn rows(&self) -> usize {
         self.rows
@@ -123,6 +145,7 @@ impl Linear {
             LinearStorage::Cuda(placed) | LinearStorage::TrainedOnCuda { placed, .. } => {
                 placed.bytes()
             }
+            LinearStorage::AwayFromCuda { packed, .. } => packed.bytes(),
         }
     }
 
@@ -155,9 +178,21 @@ impl Linear {
                 [only] => only.weight.rows_in_place(0..only.weight.rows()),
                 _ => None,
             },
-            LinearStorage::TrainedOnCuda { host, .. } => host.rows_in_place(0..host.rows()),
+            LinearStorage::TrainedOnCuda { host, .. }
+            | LinearStorage::AwayFromCuda { trained: Some(host), .. } => {
+                host.rows_in_place(0..host.rows())
+            }
             _ => None,
         }
+    }
+
+    /// The one matrix that a GPU has of it.
+    pub(crate) fn into_only(self) -> DeviceMatrix {
+        let LinearStorage::Cuda(placed) = self.storage else {
+            panic!("these weights are not a GPU's");
+        };
+        let [only] = <[_; 1]>::try_from(placed.matrices).ok().expect("one matrix");
+        only.matrix
     }
 
     pub(crate) fn storage_mut(&mut self) -> &mut LinearStorage {
@@ -176,7 +211,9 @@ impl Linear {
             LinearStorage::FixedPoint(_) | LinearStorage::FewColumns(_) => {
                 panic!("these weights are no table")
             }
-            LinearStorage::Cuda(_) | LinearStorage::TrainedOnCuda { .. } => {
+            LinearStorage::Cuda(_)
+            | LinearStorage::TrainedOnCuda { .. }
+            | LinearStorage::AwayFromCuda { .. } => {
                 panic!("the CPU cannot use weights of a GPU")
             }
         }
@@ -185,6 +222,7 @@ impl Linear {
     pub(crate) fn cuda(&self) -> &CudaLinear {
         match &self.storage {
             LinearStorage::Cuda(placed) | LinearStorage::TrainedOnCuda { placed, .. } => placed,
+            LinearStorage::AwayFromCuda { .. } => panic!("weights on the host are brought first"),
             _ => panic!("a GPU cannot use weights of the CPU"),
         }
     }

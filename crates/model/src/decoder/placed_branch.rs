@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use terrace_device::{Buffer, DType, View, ViewMut};
 use terrace_kernels::{
-    BiasedWeight, BranchArgs, BranchForm, BranchOps, Linear, LoraBranch, Matrix, Ops, Vector,
-    WeightFormat,
+    BiasedWeight, BranchArgs, BranchForm, Linear, LoraBranch, Matrix, Ops, Vector, WeightFormat,
+    row_norms_on_host,
 };
 
 use crate::adapter::{AdapterBranch, BranchVector, LORA_NORM_EPS};
@@ -39,14 +39,13 @@ impl PlacedBranch {
     ) -> Result<Option<Self>, Error> {
         let branches = ops.branches()?;
         let scale = branch.scale();
-        let a = branches.place(matrix(&branch.a, branch.rank)?);
-        let b = branches.place(matrix(&branch.b, product.weight.rows())?);
+        let a = branches.place(matrix(&branch.a, branch.rank)?)?;
+        let b = branches.place(matrix(&branch.b, product.weight.rows())?)?;
         let form = match &branch.vector {
             BranchVector::None => PlacedForm::Added,
             BranchVector::Norm(weight) => PlacedForm::Normed(ops.place_vector(weight)?),
             BranchVector::Lengths(lengths) => {
-                let placed = LoraBranch { a: &a, b: &b, scale };
-                let factors = row_factors(branches, &product.weight, placed, lengths);
+                let factors = row_factors(ops, &product.weight, branch, lengths);
                 if !factors.iter().all(|factor| factor.is_finite()) {
                     return Ok(None);
                 }
@@ -89,14 +88,9 @@ impl PlacedBranch {
 }
 
 /// What brings each row of weight and branch together to its length.
-fn row_factors(
-    branches: BranchOps<'_>,
-    weight: &Matrix,
-    branch: LoraBranch<'_>,
-    lengths: &[f32],
-) -> Vec<f32> {
-    let mut factors = vec![0.0; lengths.len()];
-    branches.row_norms(weight, branch, ViewMut::of(&mut factors, [lengths.len()]));
+fn row_factors(ops: &Ops, weight: &Matrix, branch: &AdapterBranch, lengths: &[f32]) -> Vec<f32> {
+    let matrices = [&branch.a[..], &branch.b[..]];
+    let mut factors = row_norms_on_host(ops.workers(), weight, matrices, branch.scale());
     factors.iter_mut().zip(lengths).for_each(|(factor, length)| *factor = length / *factor);
     factors
 }

@@ -99,7 +99,11 @@ impl Placing<'_> {
     ) -> Result<PlacedProduct, Error> {
         let branches = self.adapt_all(&mut parts)?;
         let [gate, up] = parts.map(|(_, biased)| biased);
-        let linear = self.ops.place_gated(gate, up)?;
+        // Branches want gates and ups side by side.
+        let linear = match branches.is_empty() {
+            true => self.ops.place_gated(gate, up)?,
+            false => self.ops.place(vec![gate, up])?,
+        };
         Ok(PlacedProduct { linear: Arc::new(linear), branches })
     }
 

@@ -3,7 +3,7 @@
 //! `torch.load(..., weights_only=True)` reads them, and can map them: storages begin at multiples
 //! of 64 bytes, as PyTorch's own do.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -18,6 +18,8 @@ use crate::error::Error;
 pub enum TorchItem<'a> {
     None,
     Int(i64),
+    Text(&'a str),
+    List(Vec<TorchItem<'a>>),
     /// As Python's dict.
     Dict(Vec<(String, TorchItem<'a>)>),
     /// As `OrderedDict`, which state dicts are.
@@ -71,10 +73,26 @@ impl TorchItem<'_> {
         file.sync_all().map_err(failed)
     }
 
+    /// Writes a file as Python's `pickle.dump` does: without an archive, and so without tensors.
+    pub fn write_plain(&self, path: &Path) -> Result<(), Error> {
+        let mut pickle = vec![opcode::PROTO, 2];
+        let mut tensors = Vec::new();
+        self.pickle(&mut pickle, &mut tensors);
+        assert!(tensors.is_empty(), "a plain pickle has no storages");
+        pickle.push(opcode::STOP);
+        fs::write(path, pickle).map_err(|source| Error::Write { path: path.into(), source })
+    }
+
     fn pickle<'a>(&'a self, to: &mut Vec<u8>, tensors: &mut Vec<&'a TorchItemTensor<'a>>) {
         match self {
             TorchItem::None => to.push(opcode::NONE),
             TorchItem::Int(number) => pickle_int(*number, to),
+            TorchItem::Text(text) => pickle_text(text, to),
+            TorchItem::List(items) => {
+                to.extend([opcode::EMPTY_LIST, opcode::MARK]);
+                items.iter().for_each(|item| item.pickle(to, tensors));
+                to.push(opcode::APPENDS);
+            }
             TorchItem::Dict(entries) => {
                 to.push(opcode::EMPTY_DICT);
                 pickle_entries(entries, to, tensors);

@@ -259,6 +259,69 @@ fn a_dry_run_tells_and_leaves_nothing() {
 }
 
 #[test]
+fn answers_are_generated_and_counted_in_validation() {
+    let world = World::new();
+    let asked = "--eval.use_sample_metric true --eval.interval 2 --train.max_steps 2 \
+                 --eval.sample_metric_max_generated_tokens 4";
+    let printed = done(&mut world.tune("finetune_long_lora", "out", asked));
+    assert!(printed.contains("% of answers right"), "{printed}");
+    let text = String::from_utf8(file(&world.path("out"), "validation.csv")).expect("text");
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let columns = lines.next().expect("a header");
+    let metric = columns.iter().position(|name| *name == "metric").expect("a column");
+    let shares: Vec<f64> = lines.map(|line| line[metric].parse().expect("a share")).collect();
+    assert!(!shares.is_empty() && shares.iter().all(|share| (0.0..=1.0).contains(share)));
+    assert!(!world.path("out/sampled").exists(), "what was generated with is left");
+    let text = "{\"text\": \"no question and no answer\"}\n".repeat(30);
+    fs::write(world.notes(), text).expect("writable");
+    let error = refused(&mut world.tune("finetune_long_lora", "text", asked));
+    assert!(error.contains("there is no prompt"), "{error}");
+}
+
+/// What PyTorch's viewer makes of a recording: bytes that are held at its end, and those that its
+/// events leave.
+const READ_SNAPSHOT: &str = "
+import pickle, sys
+snapshot = pickle.load(open(sys.argv[1], 'rb'))
+blocks = [block for segment in snapshot['segments'] for block in segment['blocks']]
+held = {block['address']: block['size'] for block in blocks}
+[trace] = snapshot['device_traces']
+sizes = {}
+for event in trace:
+    assert event['frames'][0]['name'] and event['time_us'] >= 0
+    if event['action'] == 'alloc':
+        sizes[event['addr']] = event['size']
+    elif event['action'] == 'free_completed':
+        sizes.pop(event['addr'], None)
+assert all(held[address] == size for address, size in sizes.items())
+print(len(trace))
+";
+
+#[test]
+fn recordings_of_memory_are_what_pytorch_draws() {
+    let world = World::new();
+    let asked = "--train.max_steps 2 --record_gpu_memory_snapshots 100000 \
+                 --record_gpu_memory_period 2";
+    done(&mut world.tune("finetune_long_lora", "out", asked));
+    let folder = world.path("out/gpu_memory_snapshots/iteration1");
+    let mut names: Vec<_> = fs::read_dir(&folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+        .collect();
+    names.sort_unstable();
+    let layers = ["layer0", "layer1", "layer2"].map(|layer| format!("snapshot_{layer}.pickle"));
+    assert_eq!(names[0], "snapshot_initial.pickle");
+    assert_eq!(names[1..], layers);
+    assert!(!world.path("out/gpu_memory_snapshots/iteration2").exists());
+    let python = std::env::var_os("TERRACE_TEST_PYTHON").expect("set by `make test`");
+    for name in names {
+        let mut read = Command::new(&python);
+        let events = done(read.args(["-c", READ_SNAPSHOT]).arg(folder.join(&name)));
+        assert!(20 < events.trim().parse::<usize>().expect("a number"), "{name}: {events}");
+    }
+}
+
+#[test]
 fn states_that_are_damaged_are_named() {
     let world = World::new();
     let short = "--train.max_steps 2 --train.save_interval 1";

@@ -11,7 +11,7 @@ use crate::batch::Batch;
 use crate::error::Error;
 use crate::gradient_pass::{BatchLoss, GradientPass};
 use crate::head::Head;
-use crate::model::{Gradients, TunedModel};
+use crate::model::{Gradients, TunedModel, WeightsAt};
 use crate::slots::BatchReplay;
 
 /// Of the loss, and of each gradient relative to its array's largest entry.
@@ -60,14 +60,15 @@ impl Check<'_> {
         run.config.round_frequencies(&mut spec, tokens, run.yarn);
         let training = run.training(self.weights)?;
         let decoder = run.config.tensors(self.weights)?;
-        let mut model = TunedModel::new(&self.ops, &spec, &decoder, training, Head::NextToken)?;
+        let (head, weights_at) = (Head::NextToken, WeightsAt::Device);
+        let mut model = TunedModel::new(&self.ops, &spec, &decoder, training, head, weights_at)?;
         let names = LitGptNames { config: &run.config, training };
         self.set_branches(&mut model, &names)?;
         let (cache, options) = (run.cache()?, run.options()?);
         let pass =
             GradientPass { ops: self.ops, model: &model, spec: &spec, cache: &cache, options };
         self.check_lattice(&pass, &batch, findings)?;
-        let mut gradients = Gradients::zeros(&self.ops, model.parameters())?;
+        let mut gradients = model.gradients(&self.ops)?;
         let recorded = self.recorded(seqs)?;
         let found = match run.ring_slots() {
             0 => {

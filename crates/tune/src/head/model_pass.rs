@@ -108,7 +108,8 @@ impl ModelPass<'_> {
         let logits = match (self.head.needs_logits(), &model.head) {
             (false, _) => None,
             (true, Some(head)) => {
-                let (logits, trace) = head.forward(&ops, normed.view(), None, DType::F32)?;
+                let (logits, trace) =
+                    head.in_place().forward(&ops, normed.view(), None, DType::F32)?;
                 Some((logits, Some(trace)))
             }
             (true, None) => {
@@ -149,7 +150,7 @@ impl ModelPass<'_> {
                 match (&model.head, trace) {
                     (Some(head), Some(trace)) => {
                         let d_given = d_given.view();
-                        head.backward(
+                        head.in_place().backward(
                             &ops,
                             normed,
                             (trace, None),

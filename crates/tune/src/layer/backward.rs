@@ -5,7 +5,7 @@ use terrace_kernels::{GateGradients, ReplayGradients, ReplayQueries, RowGradient
 use super::forward::LayerTrace;
 use super::layer_pass::LayerPass;
 use crate::error::Error;
-use crate::model::{Gradients, LayerDims};
+use crate::model::{Gradients, LayerDims, LayerProduct};
 use crate::slots::LayerSlots;
 use crate::tensor::Tensor;
 
@@ -46,7 +46,7 @@ impl LayerPass<'_> {
         let mut d_attended = Tensor::zeros(ops, "gradients of attention", trace.attended.shape())?;
         let d_middle_view = d_middle.view();
         let attended = trace.attended.view();
-        let output = &weights.output;
+        let output = self.projection(LayerProduct::Output);
         output.backward(
             ops,
             attended,
@@ -61,7 +61,7 @@ impl LayerPass<'_> {
         let normed = trace.normed.view();
         self.queries().backward(normed, &trace.query, d_query, &mut d_normed, gradients)?;
         self.keys().backward(normed, &trace.key, d_key, &mut d_normed, gradients)?;
-        let value = &weights.value;
+        let value = self.projection(LayerProduct::Value);
         trace.value.backward(
             ops,
             value,
@@ -89,7 +89,7 @@ impl LayerPass<'_> {
         let shape = gate.shape();
         let mut d_gated = Tensor::zeros(ops, "gradients of gated units", shape)?;
         let gated = trace.gated.view();
-        weights.down.backward(
+        self.projection(LayerProduct::Down).backward(
             ops,
             gated,
             (&trace.down, dropped),
@@ -110,7 +110,7 @@ impl LayerPass<'_> {
         let mut d_normed =
             Tensor::zeros(ops, "gradients of normed rows", trace.normed_middle.shape())?;
         let normed = trace.normed_middle.view();
-        weights.gate.backward(
+        self.projection(LayerProduct::Gate).backward(
             ops,
             normed,
             (gate_trace, dropped),
@@ -118,7 +118,7 @@ impl LayerPass<'_> {
             &mut d_normed,
             gradients,
         )?;
-        weights.up.backward(
+        self.projection(LayerProduct::Up).backward(
             ops,
             normed,
             (up_trace, dropped),

@@ -1,5 +1,7 @@
 //! A layer's forward pass over a cell.
 
+use std::sync::Arc;
+
 use terrace_cache::policy::SlotFormat;
 use terrace_device::{DType, View};
 use terrace_kernels::{ChunkAt, ReplayQueries, TuneOps};
@@ -7,7 +9,7 @@ use terrace_kernels::{ChunkAt, ReplayQueries, TuneOps};
 use super::layer_pass::LayerPass;
 use super::projected::{Heads, Values};
 use crate::error::Error;
-use crate::model::ProjectionTrace;
+use crate::model::{LayerProduct, ProjectionTrace};
 use crate::slots::{LayerSlots, PlacedChunk, PolicySlots, SlotChoice};
 use crate::tensor::Tensor;
 
@@ -57,19 +59,24 @@ impl LayerPass<'_> {
         let normed = self.norm(&x, &weights.attention_norm)?;
         let query = self.queries().forward(normed.view())?;
         let key = self.keys().forward(normed.view())?;
-        let value = Values::forward(ops, &weights.value, normed.view(), dropped)?;
+        let value = self.projection(LayerProduct::Value);
+        let value = Values::forward(ops, value, normed.view(), dropped)?;
         let heads = [&query, &key];
         let Attended { out: attended, log_sums, placed } =
             self.attend(heads, &value, slots, choice, rounded)?;
         let (f32, act) = (DType::F32, ops.activation());
-        let (mut middle, output) = weights.output.forward(ops, attended.view(), dropped, f32)?;
+        let output = self.projection(LayerProduct::Output);
+        let (mut middle, output) = output.forward(ops, attended.view(), dropped, f32)?;
         ops.add(middle.view_mut(), x.view());
         let normed_middle = self.norm(&middle, &weights.ffn_norm)?;
-        let gate = weights.gate.forward(ops, normed_middle.view(), dropped, act)?;
-        let up = weights.up.forward(ops, normed_middle.view(), dropped, act)?;
+        let gate = self.projection(LayerProduct::Gate);
+        let gate = gate.forward(ops, normed_middle.view(), dropped, act)?;
+        let up = self.projection(LayerProduct::Up);
+        let up = up.forward(ops, normed_middle.view(), dropped, act)?;
         let mut gated = Tensor::unset_act(ops, "gated units", gate.0.shape())?;
         ops.gate(gate.0.view(), up.0.view(), dims.activation, gated.view_mut());
-        let (mut out, down) = weights.down.forward(ops, gated.view(), dropped, f32)?;
+        let down = self.projection(LayerProduct::Down);
+        let (mut out, down) = down.forward(ops, gated.view(), dropped, f32)?;
         ops.add(out.view_mut(), middle.view());
         let trace = LayerTrace {
             x,
@@ -114,10 +121,14 @@ impl LayerPass<'_> {
         for at in cell.chunks_of(dims) {
             let positions = at.position..at.position + at.tokens;
             let chosen = match &mut choice {
-                SlotChoice::Policy(policy) => policy.choose(at.tokens)?,
-                SlotChoice::Replay(replay) => replay.placed(*layer, positions),
+                SlotChoice::Policy(policy) => policy.choose(ops, at.tokens)?,
+                SlotChoice::Replay(replay) => {
+                    let chosen = replay.placed(*layer, positions);
+                    let shape = [at.seqs * at.kv_heads, at.tokens];
+                    Arc::new(Tensor::of(ops, "slots of a chunk", &chosen, shape)?)
+                }
             };
-            placed.push(slots.place(ops, at, &chosen, stored.map(Tensor::view))?);
+            placed.push(slots.place(ops, at, chosen, stored.map(Tensor::view))?);
             let queries = ReplayQueries {
                 at,
                 query: query.rotated.view(),
@@ -162,7 +173,7 @@ fn score(
         let shape = [at.seqs * at.kv_heads, queries.slots.filled];
         let mut weights = Tensor::zeros(ops, "attention's weights", shape)?;
         ops.weight_sums(queries, log_sums, weights.view_mut());
-        policy.add_weights(at.tokens, &weights.numbers(ops)?);
+        policy.add_weights(ops, at.tokens, &weights)?;
     }
     Ok(())
 }

@@ -4,18 +4,22 @@ use terrace_kernels::TuneOps;
 
 use super::cell_pass::CellPass;
 use crate::error::Error;
-use crate::model::{Gradients, LayerWeights, VectorParameter};
+use crate::model::{Gradients, LayerProduct, PlacedLayer, PlacedProjection, VectorParameter};
 use crate::tensor::Tensor;
 
 #[derive(Clone, Copy)]
 pub(crate) struct LayerPass<'a> {
     pub ops: TuneOps<'a>,
-    pub weights: &'a LayerWeights,
+    pub weights: PlacedLayer<'a>,
     pub layer: usize,
     pub cell: &'a CellPass<'a>,
 }
 
-impl LayerPass<'_> {
+impl<'a> LayerPass<'a> {
+    pub(super) fn projection(&self, product: LayerProduct) -> PlacedProjection<'a> {
+        self.weights.projection(product)
+    }
+
     pub(super) fn scale(&self) -> f32 {
         self.cell.rope.scale(self.layer)
     }

@@ -5,7 +5,9 @@ use terrace_kernels::{RmsNormGradients, TuneOps};
 
 use super::layer_pass::LayerPass;
 use crate::error::Error;
-use crate::model::{DroppedRows, Gradients, Projection, ProjectionTrace, VectorParameter};
+use crate::model::{
+    DroppedRows, Gradients, LayerProduct, PlacedProjection, ProjectionTrace, VectorParameter,
+};
 use crate::tensor::Tensor;
 
 /// Rotated heads of queries or keys: act `[rows, heads * dim]`.
@@ -26,7 +28,7 @@ pub(super) struct Values {
 #[derive(Clone, Copy)]
 pub(super) struct HeadProjection<'a> {
     pub pass: &'a LayerPass<'a>,
-    pub projection: &'a Projection,
+    pub projection: PlacedProjection<'a>,
     pub norm: Option<&'a VectorParameter>,
 }
 
@@ -87,7 +89,7 @@ impl HeadProjection<'_> {
 impl Values {
     pub fn forward(
         ops: &TuneOps<'_>,
-        projection: &Projection,
+        projection: PlacedProjection<'_>,
         x: View<'_>,
         dropped: Option<DroppedRows>,
     ) -> Result<Self, Error> {
@@ -98,7 +100,7 @@ impl Values {
     pub fn backward(
         &self,
         ops: &TuneOps<'_>,
-        projection: &Projection,
+        projection: PlacedProjection<'_>,
         x: View<'_>,
         (d_rows, dropped): (View<'_>, Option<DroppedRows>),
         d_x: &mut Tensor,
@@ -111,20 +113,20 @@ impl Values {
 impl LayerPass<'_> {
     pub(super) fn queries(&self) -> HeadProjection<'_> {
         let norm = self.weights.query_norm.as_ref();
-        HeadProjection { pass: self, projection: &self.weights.query, norm }
+        HeadProjection { pass: self, projection: self.projection(LayerProduct::Query), norm }
     }
 
     pub(super) fn keys(&self) -> HeadProjection<'_> {
         let norm = self.weights.key_norm.as_ref();
-        HeadProjection { pass: self, projection: &self.weights.key, norm }
+        HeadProjection { pass: self, projection: self.projection(LayerProduct::Key), norm }
     }
 
     /// Keys and values of a cell from the layer's input, and nothing else of the layer.
     pub fn key_values(&self, x: &Tensor) -> Result<[Tensor; 2], Error> {
         let normed = self.norm(x, &self.weights.attention_norm)?;
         let keys = self.keys().forward(normed.view())?;
-        let values =
-            Values::forward(&self.ops, &self.weights.value, normed.view(), self.cell.dropped())?;
+        let values = self.projection(LayerProduct::Value);
+        let values = Values::forward(&self.ops, values, normed.view(), self.cell.dropped())?;
         Ok([keys.rotated, values.rows])
     }
 }

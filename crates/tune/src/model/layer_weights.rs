@@ -3,23 +3,37 @@
 use terrace_kernels::{Activation, TuneOps};
 use terrace_model::{AttentionSpec, FfnSpec, LayerSpec};
 
-use super::parameter::{Change, VectorParameter};
+use super::parameter::{Change, ParameterId, VectorParameter};
 use super::projection::Projection;
 use crate::error::Error;
 
 pub(crate) struct LayerWeights {
     pub dims: LayerDims,
     pub attention_norm: VectorParameter,
-    pub query: Projection,
-    pub key: Projection,
-    pub value: Projection,
     pub query_norm: Option<VectorParameter>,
     pub key_norm: Option<VectorParameter>,
-    pub output: Projection,
     pub ffn_norm: VectorParameter,
-    pub gate: Projection,
-    pub up: Projection,
-    pub down: Projection,
+    /// In the order of [`LayerProduct`]; either all weights are away, or none.
+    pub products: [Projection; LayerProduct::ALL.len()],
+}
+
+/// What a layer multiplies with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LayerProduct {
+    Query,
+    Key,
+    Value,
+    Output,
+    Gate,
+    Up,
+    Down,
+}
+
+impl LayerProduct {
+    pub const ALL: [LayerProduct; 7] = {
+        use LayerProduct::*;
+        [Query, Key, Value, Output, Gate, Up, Down]
+    };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,14 +60,28 @@ impl LayerDims {
 }
 
 impl LayerWeights {
+    pub fn product(&self, product: LayerProduct) -> &Projection {
+        &self.products[product as usize]
+    }
+
+    /// Whether its products' weights have to be brought to the device.
+    pub fn is_away(&self) -> bool {
+        self.products.iter().any(|projection| projection.base.linear.is_away())
+    }
+
+    /// Of the weights that are away those that are trained.
+    pub fn trained_away(&self) -> impl Iterator<Item = ParameterId> {
+        let away = self.products.iter().filter(|projection| projection.base.linear.is_away());
+        away.filter_map(|projection| projection.base.id)
+    }
+
     pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) -> Result<(), Error> {
         let norms = [&mut self.attention_norm, &mut self.ffn_norm].into_iter();
         let norms = norms.chain(&mut self.query_norm).chain(&mut self.key_norm);
         for norm in norms {
             norm.change(ops, f)?;
         }
-        let LayerWeights { query, key, value, output, gate, up, down, .. } = self;
-        for projection in [query, key, value, output, gate, up, down] {
+        for projection in &mut self.products {
             projection.change(ops, f)?;
         }
         Ok(())

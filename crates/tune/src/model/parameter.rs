@@ -54,11 +54,20 @@ impl MatrixParameter {
 
     /// A copy in f32, to be changed.
     pub fn trained(ops: &TuneOps<'_>, weight: &Matrix, id: ParameterId) -> Result<Self, Error> {
-        let mut numbers = vec![0.0; weight.rows() * weight.columns()];
-        for (row, out) in numbers.chunks_exact_mut(weight.columns()).enumerate() {
-            terrace_kernels::unpack_row(weight.format(), weight.row(row), out);
-        }
-        Self::of(ops, &numbers, weight.rows(), Some(id))
+        Ok(MatrixParameter { linear: ops.place_trained(in_f32(weight)?)?, id: Some(id) })
+    }
+
+    /// A weight that is brought to the device when it is computed with; in f32 if it is trained.
+    pub fn away(
+        ops: &TuneOps<'_>,
+        weight: &Matrix,
+        id: Option<ParameterId>,
+    ) -> Result<Self, Error> {
+        let linear = match id {
+            Some(_) => ops.place_away(in_f32(weight)?, true)?,
+            None => ops.place_away(weight.clone(), false)?,
+        };
+        Ok(MatrixParameter { linear, id })
     }
 
     pub fn of(
@@ -81,6 +90,18 @@ impl MatrixParameter {
             None => Ok(()),
         }
     }
+}
+
+/// A copy in a buffer of its own.
+fn in_f32(weight: &Matrix) -> Result<Matrix, Error> {
+    let (rows, columns) = (weight.rows(), weight.columns());
+    let mut buffer = Buffer::zeroed(rows * columns * DType::F32.bytes(), "trained weights")?;
+    let mut numbers = buffer.view_mut(DType::F32, [rows * columns]);
+    let all = numbers.as_mut_slice::<f32>();
+    for (row, out) in all.chunks_exact_mut(columns).enumerate() {
+        terrace_kernels::unpack_row(weight.format(), weight.row(row), out);
+    }
+    Ok(Matrix::new(WeightFormat::F32, rows, columns, Arc::new(buffer)))
 }
 
 /// A vector, trained or not.

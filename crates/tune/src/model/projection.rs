@@ -5,7 +5,7 @@
 
 use terrace_device::{DType, View, ViewMut};
 use terrace_kernels::random::SplitMix;
-use terrace_kernels::{Dropout, LoraBranch, LoraGradients, RmsNormGradients, TuneOps};
+use terrace_kernels::{Dropout, Linear, LoraBranch, LoraGradients, RmsNormGradients, TuneOps};
 use terrace_model::LORA_NORM_EPS;
 
 use super::gradients::Gradients;
@@ -17,6 +17,13 @@ pub(crate) struct Projection {
     pub base: MatrixParameter,
     pub bias: Option<VectorParameter>,
     pub lora: Option<Lora>,
+}
+
+/// A product whose weight is where the ops compute.
+#[derive(Clone, Copy)]
+pub(crate) struct PlacedProjection<'a> {
+    pub projection: &'a Projection,
+    pub weight: &'a Linear,
 }
 
 pub(crate) struct Lora {
@@ -65,8 +72,29 @@ struct RowLengths {
 }
 
 impl Projection {
+    /// As it is, where its weight is where the ops compute.
+    pub fn in_place(&self) -> PlacedProjection<'_> {
+        PlacedProjection { projection: self, weight: &self.base.linear }
+    }
+
+    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) -> Result<(), Error> {
+        self.base.change(ops, f)?;
+        if let Some(bias) = &mut self.bias {
+            bias.change(ops, f)?;
+        }
+        let Some(lora) = &mut self.lora else { return Ok(()) };
+        lora.a.change(ops, f)?;
+        lora.b.change(ops, f)?;
+        match &mut lora.form {
+            LoraForm::Default => Ok(()),
+            LoraForm::RmsNorm(vector) | LoraForm::Dora(vector) => vector.change(ops, f),
+        }
+    }
+}
+
+impl PlacedProjection<'_> {
     pub fn rows(&self) -> usize {
-        self.base.linear.rows()
+        self.weight.rows()
     }
 
     /// x: act `[tokens, columns]` · gives `[tokens, rows]`, act or f32 as wanted. `dropped`: none
@@ -79,15 +107,15 @@ impl Projection {
         wanted: DType,
     ) -> Result<(Tensor, ProjectionTrace), Error> {
         let ([tokens, _], rows) = (x.dims(), self.rows());
-        let first = match &self.lora {
+        let first = match &self.projection.lora {
             // Its rows are scaled before they are rounded.
             Some(Lora { form: LoraForm::Dora(_), .. }) => DType::F32,
             _ => wanted,
         };
         let mut out = Tensor::unset_of(ops, "outputs of products", first, [tokens, rows])?;
-        ops.project(x, &self.base.linear, out.view_mut());
+        ops.project(x, self.weight, out.view_mut());
         let mut trace = ProjectionTrace { inner: None, before: None, rows: None };
-        if let Some(lora) = &self.lora {
+        if let Some(lora) = &self.projection.lora {
             let shape = [tokens, lora.rank()];
             let mut inner = Tensor::unset_act(ops, "inner rows of branches", shape)?;
             let seen = lora.seen(ops, x, dropped)?;
@@ -117,7 +145,7 @@ impl Projection {
             }
             trace.inner = Some(inner);
         }
-        if let Some(bias) = &self.bias {
+        if let Some(bias) = &self.projection.bias {
             ops.add_to_columns(out.view_mut(), bias.tensor.view());
         }
         Ok((out, trace))
@@ -133,23 +161,24 @@ impl Projection {
         d_x: &mut Tensor,
         gradients: &mut Gradients,
     ) -> Result<(), Error> {
-        if let Some(id) = self.bias.as_ref().and_then(|bias| bias.id) {
+        let Projection { base, bias, lora } = self.projection;
+        if let Some(id) = bias.as_ref().and_then(|bias| bias.id) {
             ops.bias_gradient(d_out, gradients.view_mut(id));
         }
-        if let Some(id) = self.base.id {
+        if let Some(id) = base.id {
             ops.weight_gradient(d_out, x, gradients.view_mut(id))?;
         }
-        let Some(lora) = &self.lora else {
-            return Ok(ops.input_gradient(d_out, &self.base.linear, d_x.view_mut())?);
+        let Some(lora) = lora else {
+            return Ok(ops.input_gradient(d_out, self.weight, d_x.view_mut())?);
         };
         let shape = d_out.dims::<2>();
         match &lora.form {
             LoraForm::Default => {
-                ops.input_gradient(d_out, &self.base.linear, d_x.view_mut())?;
+                ops.input_gradient(d_out, self.weight, d_x.view_mut())?;
                 lora.backward(ops, x, (trace, dropped), d_out, d_x, gradients)
             }
             LoraForm::RmsNorm(weight) => {
-                ops.input_gradient(d_out, &self.base.linear, d_x.view_mut())?;
+                ops.input_gradient(d_out, self.weight, d_x.view_mut())?;
                 let mut d_added = Tensor::zeros(ops, "gradients of branches", shape)?;
                 ops.rms_norm_gradients(RmsNormGradients {
                     x: trace.before(),
@@ -168,23 +197,9 @@ impl Projection {
                 }
                 let mut d_sum = Tensor::unset(ops, "gradients of products", shape)?;
                 ops.scale_columns(d_out, rows.factors.view(), d_sum.view_mut());
-                ops.input_gradient(d_sum.view(), &self.base.linear, d_x.view_mut())?;
+                ops.input_gradient(d_sum.view(), self.weight, d_x.view_mut())?;
                 lora.backward(ops, x, (trace, dropped), d_sum.view(), d_x, gradients)
             }
-        }
-    }
-
-    pub fn change(&mut self, ops: &TuneOps<'_>, f: &mut Change<'_>) -> Result<(), Error> {
-        self.base.change(ops, f)?;
-        if let Some(bias) = &mut self.bias {
-            bias.change(ops, f)?;
-        }
-        let Some(lora) = &mut self.lora else { return Ok(()) };
-        lora.a.change(ops, f)?;
-        lora.b.change(ops, f)?;
-        match &mut lora.form {
-            LoraForm::Default => Ok(()),
-            LoraForm::RmsNorm(vector) | LoraForm::Dora(vector) => vector.change(ops, f),
         }
     }
 
@@ -195,7 +210,7 @@ impl Projection {
         lengths: &VectorParameter,
     ) -> Result<RowLengths, Error> {
         let mut norms = Tensor::unset(ops, "norms of rows", [self.rows()])?;
-        ops.branch_row_norms(&self.base.linear, lora.branch(), norms.view_mut())?;
+        ops.branch_row_norms(self.weight, lora.branch(), norms.view_mut())?;
         let (norms, lengths) = (norms.numbers(ops)?, lengths.tensor.numbers(ops)?);
         let inverses: Vec<f32> = norms.iter().map(|norm| 1.0 / norm).collect();
         let pairs = norms.iter().zip(&*lengths);

@@ -11,6 +11,17 @@ pub enum Training {
     Lora(LoraOptions),
 }
 
+/// Where the weights of layers are while nothing is computed with them, and the gradients of those
+/// that are trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightsAt {
+    /// Where they are computed with.
+    Device,
+    /// In memory of the host: a device with memory of its own has those of one row of layers at a
+    /// time.
+    Host,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoraOptions {
     pub rank: usize,

@@ -6,12 +6,13 @@ use terrace_kernels::random::SplitMix;
 use terrace_kernels::{BiasedWeight, Matrix, TuneOps, unpack_row};
 use terrace_model::{DecoderSpec, DecoderTensors, LayerTensors, LoraKind};
 
+use super::gradients::Gradients;
 use super::layer_weights::{LayerDims, LayerWeights};
 use super::parameter::{
     Change, MatrixParameter, ParameterId, ParameterInfo, ParameterList, VectorParameter,
 };
 use super::projection::{Lora, LoraForm, Projection};
-use super::training::{LoraOptions, Training};
+use super::training::{LoraOptions, LoraTargets, Training, WeightsAt};
 use crate::error::Error;
 use crate::head::Head;
 
@@ -38,11 +39,13 @@ impl TunedModel {
         tensors: &DecoderTensors,
         training: Training,
         head_model: Head,
+        weights_at: WeightsAt,
     ) -> Result<Self, Error> {
         check(spec, tensors, training, &head_model)?;
         let seed = if let Training::Lora(options) = training { options.seed } else { 0 };
         let random = SplitMix::new(seed);
-        let mut build = Build { ops, training, random, list: ParameterList::default() };
+        let list = ParameterList::default();
+        let mut build = Build { ops, training, weights_at, random, list };
         let embed = build.matrix("model.embed_tokens.weight", &tensors.embed)?;
         let layers = spec.layers.iter().zip(&tensors.layers).enumerate();
         let layers = layers
@@ -71,6 +74,12 @@ impl TunedModel {
     /// What is trained, in the order of its gradients.
     pub fn parameters(&self) -> &[ParameterInfo] {
         &self.parameters
+    }
+
+    /// The gradients of what is trained: none of anything yet.
+    pub fn gradients(&self, ops: &TuneOps<'_>) -> Result<Gradients, Error> {
+        let away = self.layers.iter().flat_map(LayerWeights::trained_away);
+        Gradients::without(ops, &self.parameters, away)
     }
 
     pub fn training(&self) -> Training {
@@ -150,6 +159,7 @@ fn check(
 struct Build<'a> {
     ops: &'a TuneOps<'a>,
     training: Training,
+    weights_at: WeightsAt,
     random: SplitMix,
     list: ParameterList,
 }
@@ -162,26 +172,28 @@ impl Build<'_> {
         tensors: &LayerTensors,
     ) -> Result<LayerWeights, Error> {
         let at = |part: &str| format!("{name}.{part}");
-        let attention = |part: &str| format!("{name}.self_attn.{part}");
         let head_norm = |part: &str, norm: &Option<Vec<f32>>, build: &mut Self| {
             let norm = norm.as_ref();
-            norm.map(|norm| build.vector(&attention(part), norm)).transpose()
+            norm.map(|norm| build.vector(&at(part), norm)).transpose()
         };
-        Ok(LayerWeights {
-            dims,
-            attention_norm: self.vector(&at("input_layernorm.weight"), &tensors.attention_norm)?,
-            query: self.projection(&attention("q_proj"), &tensors.query, |o| o.targets.query)?,
-            key: self.projection(&attention("k_proj"), &tensors.key, |o| o.targets.key)?,
-            value: self.projection(&attention("v_proj"), &tensors.value, |o| o.targets.value)?,
-            query_norm: head_norm("q_norm.weight", &tensors.query_norm, self)?,
-            key_norm: head_norm("k_norm.weight", &tensors.key_norm, self)?,
-            output: self
-                .projection(&attention("o_proj"), &tensors.output, |o| o.targets.projection)?,
-            ffn_norm: self.vector(&at("post_attention_layernorm.weight"), &tensors.ffn_norm)?,
-            gate: self.projection(&at("mlp.gate_proj"), &tensors.gate, |o| o.targets.mlp)?,
-            up: self.projection(&at("mlp.up_proj"), &tensors.up, |o| o.targets.mlp)?,
-            down: self.projection(&at("mlp.down_proj"), &tensors.down, |o| o.targets.mlp)?,
-        })
+        let product =
+            |part: &str, weight, has_branch: fn(&LoraTargets) -> bool, build: &mut Self| {
+                build.layer_projection(&at(part), weight, has_branch)
+            };
+        // In this order parameters are listed, and branches drawn.
+        let attention_norm = self.vector(&at("input_layernorm.weight"), &tensors.attention_norm)?;
+        let query = product("self_attn.q_proj", &tensors.query, |on| on.query, self)?;
+        let key = product("self_attn.k_proj", &tensors.key, |on| on.key, self)?;
+        let value = product("self_attn.v_proj", &tensors.value, |on| on.value, self)?;
+        let query_norm = head_norm("self_attn.q_norm.weight", &tensors.query_norm, self)?;
+        let key_norm = head_norm("self_attn.k_norm.weight", &tensors.key_norm, self)?;
+        let output = product("self_attn.o_proj", &tensors.output, |on| on.projection, self)?;
+        let ffn_norm = self.vector(&at("post_attention_layernorm.weight"), &tensors.ffn_norm)?;
+        let gate = product("mlp.gate_proj", &tensors.gate, |on| on.mlp, self)?;
+        let up = product("mlp.up_proj", &tensors.up, |on| on.mlp, self)?;
+        let down = product("mlp.down_proj", &tensors.down, |on| on.mlp, self)?;
+        let products = [query, key, value, output, gate, up, down];
+        Ok(LayerWeights { dims, attention_norm, query_norm, key_norm, ffn_norm, products })
     }
 
     fn head(&mut self, weight: &Matrix, head_model: &Head) -> Result<Projection, Error> {
@@ -190,7 +202,8 @@ impl Build<'_> {
             return Ok(Projection { base, bias: None, lora: None });
         }
         let biased = BiasedWeight { weight: weight.clone(), bias: None };
-        self.projection("lm_head", &biased, |options| options.targets.head)
+        let base = self.matrix("lm_head.weight", weight)?;
+        self.projection("lm_head", base, &biased, |on| on.head)
     }
 
     /// Puts the head model's own arrays on the list.
@@ -211,24 +224,47 @@ impl Build<'_> {
     }
 
     fn matrix(&mut self, name: &str, weight: &Matrix) -> Result<MatrixParameter, Error> {
-        if self.training != Training::Full {
-            return MatrixParameter::frozen(self.ops, weight.clone());
+        match self.listed(name, weight) {
+            Some(id) => MatrixParameter::trained(self.ops, weight, id),
+            None => MatrixParameter::frozen(self.ops, weight.clone()),
         }
-        let id = self.list.add(name.to_owned(), &[weight.rows(), weight.columns()]);
-        MatrixParameter::trained(self.ops, weight, id)
+    }
+
+    /// Its place among what is trained, if it is.
+    fn listed(&mut self, name: &str, weight: &Matrix) -> Option<ParameterId> {
+        let shape = [weight.rows(), weight.columns()];
+        (self.training == Training::Full).then(|| self.list.add(name.to_owned(), &shape))
+    }
+
+    /// Of a layer, whose weights may be away.
+    fn layer_projection(
+        &mut self,
+        name: &str,
+        biased: &BiasedWeight,
+        has_branch: fn(&LoraTargets) -> bool,
+    ) -> Result<Projection, Error> {
+        let (ops, weight) = (self.ops, &biased.weight);
+        let base = match self.weights_at {
+            WeightsAt::Device => self.matrix(&format!("{name}.weight"), weight)?,
+            WeightsAt::Host => {
+                let id = self.listed(&format!("{name}.weight"), weight);
+                MatrixParameter::away(ops, weight, id)?
+            }
+        };
+        self.projection(name, base, biased, has_branch)
     }
 
     fn projection(
         &mut self,
         name: &str,
+        base: MatrixParameter,
         biased: &BiasedWeight,
-        has_branch: impl Fn(&LoraOptions) -> bool,
+        has_branch: fn(&LoraTargets) -> bool,
     ) -> Result<Projection, Error> {
-        let base = self.matrix(&format!("{name}.weight"), &biased.weight)?;
         let bias = biased.bias.as_ref();
         let bias = bias.map(|bias| self.vector(&format!("{name}.bias"), bias)).transpose()?;
         let lora = match self.training {
-            Training::Lora(options) if has_branch(&options) => {
+            Training::Lora(options) if has_branch(&options.targets) => {
                 Some(self.lora(name, &biased.weight, &options)?)
             }
             _ => None,

@@ -15,6 +15,7 @@ pub struct StepRecord {
     pub tokens: u64,
     /// Of this step.
     pub seconds: f64,
+    /// Of the GPU that computes, or on a CPU of the process.
     pub peak_memory_bytes: u64,
 }
 

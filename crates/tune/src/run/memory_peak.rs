@@ -1,8 +1,15 @@
-//! Most memory that the process has had.
+//! Most memory that a run has had where it computes.
 
-/// 0 where the system does not say.
-pub(crate) fn memory_peak_bytes() -> u64 {
-    read().unwrap_or(0)
+use terrace_device::Device;
+use terrace_kernels::TuneOps;
+
+/// Of a GPU, what was taken of its memory: what a pass gives back stays taken for the next one. On
+/// a CPU the process's, 0 where the system does not say.
+pub(crate) fn memory_peak_bytes(ops: &TuneOps<'_>) -> u64 {
+    match ops.device() {
+        Device::Cuda(device) => device.taken_bytes() as u64,
+        Device::Cpu => read().unwrap_or(0),
+    }
 }
 
 fn read() -> Option<u64> {

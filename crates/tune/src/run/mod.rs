@@ -14,9 +14,12 @@
 
 mod batch_stream;
 mod early_stopping;
+mod generate;
 mod memory_peak;
+mod memory_snapshots;
 mod progress;
 mod rank_gradients;
+mod replicas;
 mod run_arrays;
 mod run_events;
 mod run_options;
@@ -27,6 +30,8 @@ mod trainer;
 mod validation;
 
 pub use early_stopping::EarlyStopping;
+pub use generate::Generate;
+pub use memory_snapshots::{MemorySnapshots, SnapshotKind};
 pub use progress::Progress;
 pub use run_events::RunEvents;
 pub use run_options::{EvalOptions, RunOptions, TrainOptions, WarmUp};

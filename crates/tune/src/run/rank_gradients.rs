@@ -6,23 +6,28 @@
 use std::thread;
 
 use terrace_cache::policy::KvCacheSpec;
-use terrace_kernels::{Ops, TuneOps};
+use terrace_kernels::{Ops, RankSums, TuneOps};
 use terrace_model::DecoderSpec;
 
+use super::memory_snapshots::MemorySnapshots;
+use super::replicas::RankModels;
 use crate::data::CaseBatch;
 use crate::error::Error;
 use crate::gradient_options::GradientOptions;
 use crate::gradient_pass::GradientPass;
-use crate::model::{Gradients, TunedModel};
+use crate::model::Gradients;
+use crate::pass_events::Unheard;
 
 /// What all passes of a run have in common.
 #[derive(Clone, Copy)]
 pub(crate) struct Passes<'a> {
-    pub model: &'a TunedModel,
+    pub models: RankModels<'a>,
     pub spec: &'a DecoderSpec,
     pub cache: &'a KvCacheSpec,
     pub options: GradientOptions,
     pub yarn_rope: bool,
+    /// Where memory is recorded, and which step this is; of its passes the first one is.
+    pub snapshots: Option<(&'a MemorySnapshots, u64)>,
 }
 
 /// The mean of a step's micro-batches.
@@ -39,6 +44,7 @@ impl Passes<'_> {
     pub fn step(
         &self,
         ranks: &[Ops],
+        sums: Option<&mut RankSums>,
         gradients: &mut [Gradients],
         batches: &[SeededBatch],
     ) -> Result<StepLoss, Error> {
@@ -48,12 +54,20 @@ impl Passes<'_> {
             let spawned: Vec<_> = each
                 .map(|(rank, (ops, gradients))| {
                     let own = batches.iter().skip(rank).step_by(ranks.len());
-                    scope.spawn(move || self.rank(ops, gradients, own))
+                    scope.spawn(move || self.rank(rank, ops, gradients, own))
                 })
                 .collect();
             let joined = spawned.into_iter().map(|rank| rank.join().expect("a rank never panics"));
             joined.collect::<Result<Vec<f64>, Error>>()
         })?;
+        // What GPUs add up among themselves is fetched from the first of them alone.
+        let fetched = if sums.is_some() { 1 } else { ranks.len() };
+        if let Some(sums) = sums {
+            Gradients::sum_on_devices(gradients, sums)?;
+        }
+        for (gradients, ops) in gradients.iter_mut().zip(ranks).take(fetched) {
+            gradients.fetch(&ops.tuning()?)?;
+        }
         let (first, others) = gradients.split_first_mut().expect("there is a rank");
         for other in others {
             first.add(other);
@@ -66,24 +80,36 @@ impl Passes<'_> {
     /// The sum of a rank's losses; its gradients are those of their sum.
     fn rank<'b>(
         &self,
+        rank: usize,
         ops: &Ops,
         gradients: &mut Gradients,
         batches: impl Iterator<Item = &'b SeededBatch>,
     ) -> Result<f64, Error> {
-        gradients.clear();
         let ops = ops.tuning()?;
+        gradients.clear(&ops);
+        let mut recording = match self.snapshots {
+            Some((snapshots, step)) if rank == 0 => snapshots.begin(ops.memory(), step)?,
+            _ => None,
+        };
         let mut sum = 0.0;
         for (batch, seed) in batches {
-            sum +=
-                self.with(ops, batch, *seed, |pass| Ok(pass.run(&batch.batch(), gradients)?.loss))?;
+            let recording = recording.take();
+            sum += self.with((rank, ops), batch, *seed, |pass| match recording {
+                Some(mut recording) => {
+                    let found = pass.run_heard(&batch.batch(), gradients, &mut recording)?;
+                    recording.finish()?;
+                    Ok(found.loss)
+                }
+                None => Ok(pass.run_heard(&batch.batch(), gradients, &mut Unheard)?.loss),
+            })?;
         }
         Ok(sum)
     }
 
-    /// Calls `f` with the pass that a batch wants.
+    /// Calls `f` with the pass that a batch wants, on the device of a rank.
     pub fn with<T>(
         &self,
-        ops: TuneOps<'_>,
+        (rank, ops): (usize, TuneOps<'_>),
         batch: &CaseBatch,
         seed: u64,
         f: impl FnOnce(&GradientPass<'_>) -> Result<T, Error>,
@@ -100,6 +126,6 @@ impl Passes<'_> {
         let mut options = self.options;
         options.lattice.chunk_seed = seed;
         options.dropout_seed = seed;
-        f(&GradientPass { ops, model: self.model, spec, cache: self.cache, options })
+        f(&GradientPass { ops, model: self.models.of(rank), spec, cache: self.cache, options })
     }
 }

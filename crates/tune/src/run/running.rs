@@ -1,20 +1,25 @@
 //! The loop of a run.
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use half::bf16;
+use terrace_kernels::RankSums;
 use terrace_kernels::random::SplitMix;
 
 use super::batch_stream::BatchStream;
+use super::generate::Question;
 use super::memory_peak::memory_peak_bytes;
 use super::progress::Progress;
 use super::rank_gradients::{Passes, SeededBatch};
+use super::replicas::{RankModels, update_replicas};
 use super::run_arrays::{collect_arrays, restore_arrays};
 use super::run_options::TrainOptions;
 use super::save_model::SavedAt;
 use super::trainer::Trainer;
 use super::validation::{Validation, ValidationLoss};
-use crate::data::{BatchOrder, CaseBatch, CaseSource, FirstBatches};
+use crate::data::{BatchOrder, Case, CaseBatch, CaseSource, DataError, FirstBatches};
 use crate::error::Error;
 use crate::gradient_options::GradientOptions;
 use crate::loss_factors::LossMean;
@@ -35,9 +40,12 @@ impl Trainer<'_> {
 }
 
 impl<'a> Trainer<'a> {
-    fn passes(&self, options: GradientOptions) -> Passes<'_> {
-        let Trainer { model, spec, cache, options: run, .. } = self;
-        Passes { model, spec, cache, options, yarn_rope: run.yarn_rope }
+    /// Those of a step, which count from 1 on.
+    fn passes(&self, options: GradientOptions, step: u64) -> Passes<'_> {
+        let Trainer { model, replicas, spec, cache, options: run, snapshots, .. } = self;
+        let models = RankModels { first: model, others: replicas };
+        let snapshots = snapshots.as_ref().map(|snapshots| (snapshots, step));
+        Passes { models, spec, cache, options, yarn_rope: run.yarn_rope, snapshots }
     }
 
     /// After this the pass is run again, if the error was want of memory and less can be taken.
@@ -65,6 +73,8 @@ pub(super) struct Running<'t, 'a> {
     schedule: Schedule,
     optimiser: Box<dyn Optimiser>,
     gradients: Vec<Gradients>,
+    /// Of ranks on GPUs that add up gradients among themselves.
+    sums: Option<RankSums>,
     validation: Vec<Vec<usize>>,
     /// The step of the newest state.
     saved: Option<u64>,
@@ -82,11 +92,15 @@ impl<'t, 'a> Running<'t, 'a> {
         let schedule = options.train.warm_up.schedule(steps);
         let parameters = model.parameters();
         let optimiser = trainer.optimiser.build(parameters)?;
-        let gradients = trainer
-            .ranks
-            .iter()
-            .map(|ops| Gradients::zeros(&ops.tuning()?, parameters))
+        let models = RankModels { first: model, others: &trainer.replicas };
+        let ranks = trainer.ranks.iter().enumerate();
+        let gradients = ranks
+            .map(|(rank, ops)| models.of(rank).gradients(&ops.tuning()?))
             .collect::<Result<_, Error>>()?;
+        let sums = match trainer.ranks {
+            [_] => None,
+            ranks => RankSums::open(ranks, &[])?,
+        };
         let of_validation = options.eval.micro_batch_size.unwrap_or(micro_batch_size);
         let order = BatchOrder::new(
             &split.validation,
@@ -104,6 +118,7 @@ impl<'t, 'a> Running<'t, 'a> {
             schedule,
             optimiser,
             gradients,
+            sums,
             validation,
             saved: None,
         })
@@ -111,10 +126,11 @@ impl<'t, 'a> Running<'t, 'a> {
 
     /// Goes on from the newest state, if there is one.
     pub fn resume(&mut self) -> Result<(), Error> {
-        let Trainer { model, ranks, states, .. } = &mut *self.trainer;
+        let Trainer { model, replicas, ranks, states, .. } = &mut *self.trainer;
         let Some((progress, saved)) = states.newest()? else { return Ok(()) };
         restore_arrays(saved, model, &ranks[0].tuning()?, &mut *self.optimiser)?
             .map_err(|problem| Error::StateArrays { folder: states.folder().into(), problem })?;
+        update_replicas(model, replicas, ranks)?;
         self.saved = Some(progress.step);
         self.progress = progress;
         Ok(())
@@ -185,8 +201,9 @@ impl<'t, 'a> Running<'t, 'a> {
         let seeds = SplitMix::new(trainer.options.seed ^ after.step.rotate_left(32));
         let batches = read_batches(trainer.source, &numbers, seeds)?;
         let step = loop {
-            let passes = trainer.passes(trainer.gradients);
-            match passes.step(trainer.ranks, &mut self.gradients, &batches) {
+            let passes = trainer.passes(trainer.gradients, after.step + 1);
+            let sums = self.sums.as_mut();
+            match passes.step(trainer.ranks, sums, &mut self.gradients, &batches) {
                 Err(error) => trainer.take_less_memory(error)?,
                 Ok(step) => break step,
             }
@@ -206,6 +223,7 @@ impl<'t, 'a> Running<'t, 'a> {
                 numbers.iter_mut().for_each(|number| *number = bf16::from_f32(*number).to_f32());
             }
         })?;
+        update_replicas(&mut trainer.model, &mut trainer.replicas, trainer.ranks)?;
         let seconds = start.elapsed().as_secs_f64();
         after.tokens += step.tokens;
         after.seconds += seconds;
@@ -222,7 +240,7 @@ impl<'t, 'a> Running<'t, 'a> {
                 gradient_norm,
                 tokens: step.tokens,
                 seconds,
-                peak_memory_bytes: memory_peak_bytes(),
+                peak_memory_bytes: memory_peak_bytes(&trainer.ranks[0].tuning()?),
             })?;
         }
         Ok(true)
@@ -247,15 +265,33 @@ impl<'t, 'a> Running<'t, 'a> {
         let start = Instant::now();
         let batches = self.validation.clone();
         let ValidationLoss { loss, cases } = self.loss_of(&batches)?;
+        let metric = self.metric()?;
         let seconds = start.elapsed().as_secs_f64();
         let step = self.progress.step;
         let cases = cases as u64;
-        let record = ValidationRecord { step, loss, metric: None, cases, seconds };
+        let record = ValidationRecord { step, loss, metric, cases, seconds };
         self.trainer.events.validation(&record)?;
         if self.progress.validations.note(loss) && 0 < step {
             self.save_model(SavedAt::Best)?;
         }
         Ok(())
+    }
+
+    /// The share of validation cases whose generated answers are right, if any are generated.
+    fn metric(&mut self) -> Result<Option<f64>, Error> {
+        let Trainer { generate, source, .. } = &mut *self.trainer;
+        let Some(generate) = generate else { return Ok(None) };
+        let cases = self.validation.iter().flatten().map(|number| source.case(*number));
+        let question = |case: Result<Case, DataError>| Question::of(&case?, &**generate);
+        let questions = cases.map(question).collect::<Result<Vec<_>, Error>>()?;
+        let saved = self.write_model(SavedAt::Sampled)?;
+        let prompts: Vec<_> = questions.iter().map(|question| question.prompt.clone()).collect();
+        let generate = self.trainer.generate.as_mut().expect("found above");
+        let outputs = generate.generate(&saved, &prompts);
+        fs::remove_dir_all(&saved).map_err(|error| Error::Write { path: saved, error })?;
+        let outputs = outputs?;
+        let answered = questions.iter().zip(&outputs).filter(|(it, out)| it.is_answered_by(out));
+        Ok(Some(answered.count() as f64 / questions.len().max(1) as f64))
     }
 
     fn loss_of(&mut self, batches: &[Vec<usize>]) -> Result<ValidationLoss, Error> {
@@ -265,8 +301,9 @@ impl<'t, 'a> Running<'t, 'a> {
             // Of evaluation, each case counts alike.
             let options = GradientOptions { loss_mean: LossMean::Sequences, ..trainer.gradients };
             let Trainer { ranks, model, spec, cache, options: run, source, events, .. } = trainer;
+            let models = RankModels { first: model, others: &[] };
             let yarn_rope = run.yarn_rope;
-            let passes = Passes { model, spec, cache, options, yarn_rope };
+            let passes = Passes { models, spec, cache, options, yarn_rope, snapshots: None };
             let validation = Validation { source: *source, batches };
             match validation.run(&passes, &ranks[0], &mut || events.validation_batch()) {
                 Err(error) => trainer.take_less_memory(error)?,
@@ -281,10 +318,14 @@ impl<'t, 'a> Running<'t, 'a> {
     }
 
     fn save_model(&mut self, at: SavedAt) -> Result<(), Error> {
-        let Trainer { save, model, ranks, events, .. } = &mut *self.trainer;
-        let path = save.save(model, &ranks[0], at)?;
-        events.saved(&path);
+        let path = self.write_model(at)?;
+        self.trainer.events.saved(&path);
         Ok(())
+    }
+
+    fn write_model(&mut self, at: SavedAt) -> Result<PathBuf, Error> {
+        let Trainer { save, model, ranks, .. } = &mut *self.trainer;
+        save.save(model, &ranks[0], at)
     }
 
     fn save_state(&mut self) -> Result<(), Error> {

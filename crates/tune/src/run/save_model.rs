@@ -19,4 +19,6 @@ pub enum SavedAt {
     /// Of all validations the one with the lowest loss.
     Best,
     Last,
+    /// To be generated with, and removed.
+    Sampled,
 }

@@ -33,7 +33,7 @@ impl Validation<'_> {
             let read = numbers.iter().map(|number| self.source.case(*number));
             let batch = CaseBatch::of(&read.collect::<Result<Vec<_>, _>>()?);
             // Each time the same chunks, so that losses can be compared.
-            let loss = passes.with(ops, &batch, 0, |pass| pass.loss(&batch.batch()))?;
+            let loss = passes.with((0, ops), &batch, 0, |pass| pass.loss(&batch.batch()))?;
             sum += loss * numbers.len() as f64;
             cases += numbers.len();
             step();

@@ -1,5 +1,7 @@
 //! Keys, values and positions in the slots of one layer, for all sequences of a batch.
 
+use std::sync::Arc;
+
 use terrace_cache::policy::SlotFormat;
 use terrace_device::View;
 use terrace_kernels::{ChunkAt, KeptRows, ReplaySlots, RowGradients, TuneOps};
@@ -25,7 +27,7 @@ pub(crate) struct LayerSlots {
 pub(crate) struct PlacedChunk {
     pub at: ChunkAt,
     /// i32 `[seqs * kv_heads, tokens]`
-    slots: Tensor,
+    slots: Arc<Tensor>,
     keys: Tensor,
     values: Tensor,
     positions: Tensor,
@@ -91,12 +93,12 @@ impl LayerSlots {
         }
     }
 
-    /// rows: keys and values of the cell's tokens · chosen: `[seqs * kv_heads, tokens]`
+    /// rows: keys and values of the cell's tokens · chosen: i32 `[seqs * kv_heads, tokens]`
     pub fn place(
         &mut self,
         ops: &TuneOps<'_>,
         at: ChunkAt,
-        chosen: &[i32],
+        chosen: Arc<Tensor>,
         rows: [View<'_>; 2],
     ) -> Result<PlacedChunk, Error> {
         assert_eq!(at.position, self.tokens, "a chunk follows those before");
@@ -104,7 +106,7 @@ impl LayerSlots {
         let kept = [heads, at.tokens, at.dim];
         let mut placed = PlacedChunk {
             at,
-            slots: Tensor::of(ops, "slots of a chunk", chosen, [heads, at.tokens])?,
+            slots: chosen,
             keys: Tensor::unset_act(ops, "overwritten rows", kept)?,
             values: Tensor::unset_act(ops, "overwritten rows", kept)?,
             positions: Tensor::of(

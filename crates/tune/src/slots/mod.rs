@@ -2,8 +2,10 @@
 
 mod batch_replay;
 mod layer_slots;
+mod op_policy;
 mod rounding;
 mod slot_choice;
+mod table_policy;
 
 pub use batch_replay::BatchReplay;
 pub(crate) use layer_slots::{LayerSlots, PlacedChunk};

@@ -1,113 +1,102 @@
 //! Who says into which slots a chunk goes: the policy, whose rules are those of serving, or a
 //! replay of what it said.
 
-use terrace_cache::policy::{
-    KvCacheSpec, Placement, SlotExtras, SlotFormat, SlotTable, TableShape,
-};
+use std::sync::Arc;
+
+use terrace_cache::policy::{KvCacheSpec, Placement, TableShape};
+use terrace_kernels::TuneOps;
 
 use super::batch_replay::BatchReplay;
+use super::op_policy::OpPolicy;
+use super::table_policy::TablePolicy;
 use crate::error::Error;
 use crate::model::LayerDims;
+use crate::tensor::Tensor;
 
 pub(crate) enum SlotChoice<'a> {
     Policy(&'a mut PolicySlots),
     Replay(&'a BatchReplay),
 }
 
-/// The tables of one layer, one for each sequence, with what they have placed since it was taken.
-pub(crate) struct PolicySlots {
-    tables: Vec<SlotTable>,
-    formats: [SlotFormat; 2],
-    head_dim: usize,
-    /// `[chunks][seqs]`
-    placed: Vec<Vec<Placement>>,
+/// A policy's slots in one layer.
+pub(crate) enum PolicySlots {
+    /// The op decides where the ops compute; a text of any length waits for no host.
+    Op(Box<OpPolicy>),
+    /// Rules that the op does not have, or that look at more than scores.
+    Tables(TablePolicy),
 }
 
 impl PolicySlots {
     pub fn new(
+        ops: &TuneOps<'_>,
         spec: &KvCacheSpec,
         layer: usize,
         dims: LayerDims,
         seqs: usize,
     ) -> Result<Self, Error> {
         let slots = spec.slots(layer);
+        let rule = spec.rule(slots)?;
+        if spec.compat.is_some() || !OpPolicy::knows(&rule) {
+            return Ok(PolicySlots::Tables(TablePolicy::new(spec, layer, dims, seqs)?));
+        }
         let shape = TableShape { kv_heads: dims.kv_heads, slots };
-        let table = |_| SlotTable::new(spec.policy.clone(), spec.rule(slots)?, shape);
-        let tables = (0..seqs).map(table).collect::<Result<_, _>>()?;
-        let formats = [spec.keys, spec.values];
-        Ok(PolicySlots { tables, formats, head_dim: dims.head_dim, placed: Vec::new() })
+        Ok(PolicySlots::Op(Box::new(OpPolicy::new(ops, rule, shape, seqs)?)))
     }
 
     pub fn shape(&self) -> TableShape {
-        self.tables[0].shape()
+        match self {
+            PolicySlots::Op(policy) => policy.shape(),
+            PolicySlots::Tables(policy) => policy.shape(),
+        }
     }
 
-    pub fn wants_weights(&self) -> bool {
-        self.tables[0].rule().wants_weights()
-    }
-
-    /// What was placed since the last call, `[chunks][seqs]`.
-    pub fn take_placed(&mut self) -> Vec<Vec<Placement>> {
-        std::mem::take(&mut self.placed)
-    }
-
-    /// `[seqs * kv_heads, tokens]`
-    pub fn choose(&mut self, tokens: usize) -> Result<Vec<i32>, Error> {
-        let placements: Vec<Placement> =
-            self.tables.iter().map(|table| table.choose(tokens)).collect::<Result<_, _>>()?;
-        let slots = placements.iter().flat_map(|placement| &placement.slots);
-        let slots = slots.map(|slot| *slot as i32).collect();
-        self.placed.push(placements);
-        Ok(slots)
+    /// i32 `[seqs * kv_heads, tokens]`
+    pub fn choose(&mut self, ops: &TuneOps<'_>, tokens: usize) -> Result<Arc<Tensor>, Error> {
+        match self {
+            PolicySlots::Op(policy) => policy.choose(ops, tokens),
+            PolicySlots::Tables(policy) => policy.choose(ops, tokens),
+        }
     }
 
     /// Whether it asks for the keys and values of a chunk.
     pub fn wants_rows(&self) -> bool {
-        let rule = self.tables[0].rule();
-        rule.wants_value_norms() || rule.wants_errors()
+        matches!(self, PolicySlots::Tables(policy) if policy.wants_rows())
     }
 
-    /// rows: keys and values of the chunk as they are before they are stored, each
-    /// `[seqs][kv_heads][tokens][head_dim]`, where they are wanted
+    /// The chunk is in its slots. rows: where they are wanted, see [`TablePolicy::commit`]
     pub fn commit(&mut self, rows: Option<&[Vec<f32>; 2]>) {
-        let placements = self.placed.last().expect("a chunk was placed");
-        let rule = self.tables[0].rule();
-        let (wants_norms, wants_errors) = (rule.wants_value_norms(), rule.wants_errors());
-        let [keys, values] = rows.map_or([&[][..]; 2], |[keys, values]| [keys, values]);
-        let each = values.len() / self.tables.len();
-        for (seq, (table, placement)) in self.tables.iter_mut().zip(placements).enumerate() {
-            let of_seq = |rows: &[f32]| rows[seq * each..(seq + 1) * each].to_vec();
-            let rows = of_seq(values);
-            let norms: Vec<f32> = match wants_norms {
-                true => rows.chunks_exact(self.head_dim).map(norm).collect(),
-                false => Vec::new(),
-            };
-            let errors = match wants_errors {
-                true => self
-                    .formats
-                    .iter()
-                    .zip([of_seq(keys), rows])
-                    .map(|(format, mut rows)| {
-                        let rows = rows.chunks_exact_mut(self.head_dim);
-                        rows.map(|row| format.pass(row)).collect::<Vec<f32>>()
-                    })
-                    .reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect()),
-                false => None,
-            };
-            let errors = errors.unwrap_or_default();
-            table.commit(placement, SlotExtras { value_norms: &norms, errors: &errors });
+        if let PolicySlots::Tables(policy) = self {
+            policy.commit(rows);
         }
     }
 
-    /// weights: `[seqs * kv_heads, filled]`
-    pub fn add_weights(&mut self, tokens: usize, weights: &[f32]) {
-        let each = weights.len() / self.tables.len();
-        for (table, weights) in self.tables.iter_mut().zip(weights.chunks_exact(each)) {
-            table.add_weights(tokens, weights);
+    /// Whether it asks what the chunk attended to.
+    pub fn wants_weights(&self) -> bool {
+        match self {
+            PolicySlots::Op(policy) => policy.wants_weights(),
+            PolicySlots::Tables(policy) => policy.wants_weights(),
         }
     }
-}
 
-fn norm(row: &[f32]) -> f32 {
-    row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt() as f32
+    /// weights: f32 `[seqs * kv_heads, filled]`
+    pub fn add_weights(
+        &mut self,
+        ops: &TuneOps<'_>,
+        tokens: usize,
+        weights: &Tensor,
+    ) -> Result<(), Error> {
+        match self {
+            PolicySlots::Op(policy) => policy.add_weights(ops, weights),
+            PolicySlots::Tables(policy) => policy.add_weights(tokens, &weights.numbers(ops)?),
+        }
+        Ok(())
+    }
+
+    /// What was placed since the last call, `[chunks][seqs]`.
+    pub fn take_placed(&mut self, ops: &TuneOps<'_>) -> Result<Vec<Vec<Placement>>, Error> {
+        match self {
+            PolicySlots::Op(policy) => policy.take_placed(ops),
+            PolicySlots::Tables(policy) => Ok(policy.take_placed()),
+        }
+    }
 }

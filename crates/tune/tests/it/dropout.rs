@@ -2,8 +2,8 @@
 
 use terrace_kernels::TuneOps;
 use terrace_tune::{
-    Batch, BatchReplay, GradientOptions, GradientPass, Gradients, LoraKind, LoraOptions,
-    LoraTargets, Training, TunedModel,
+    Batch, BatchReplay, GradientOptions, GradientPass, LoraKind, LoraOptions, LoraTargets,
+    Training, TunedModel,
 };
 
 use crate::small_model::{Shape, SmallModel, batch, ops, options, replayed};
@@ -54,7 +54,7 @@ impl Case {
     }
 
     fn replay(&self, ops: TuneOps<'_>, model: &TunedModel) -> (f64, BatchReplay) {
-        let mut gradients = Gradients::zeros(&ops, model.parameters()).expect("a small case");
+        let mut gradients = model.gradients(&ops).expect("a small case");
         let found = self.pass(ops, model, options(1, 0.5)).run(&self.batch(), &mut gradients);
         let found = found.expect("a small case");
         (found.loss, found.replay)

@@ -95,7 +95,7 @@ fn check(name: &str, shape: Shape, training: Training, head: Head) {
             None => pass.loss(&batch).expect("a small case"),
         }
     };
-    let mut gradients = Gradients::zeros(&tune, model.parameters()).expect("a small case");
+    let mut gradients = model.gradients(&tune).expect("a small case");
     let loss = pass(&model, Some(&mut gradients));
     assert_eq!(loss, pass(&model, None), "{name}: the loss alone");
     let mut random = SplitMix::new(9);

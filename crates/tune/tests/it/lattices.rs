@@ -55,8 +55,7 @@ impl Case<'_> {
         let pass = self.pass(ops, options);
         let lattice = pass.lattice(&self.batch).expect("a small case");
         assert_eq!((lattice.cells().len(), lattice.rows().len()), (1, 1));
-        let mut gradients =
-            Gradients::zeros(&pass.ops, self.model.parameters()).expect("a small case");
+        let mut gradients = self.model.gradients(&pass.ops).expect("a small case");
         let found = pass.run(&self.batch, &mut gradients).expect("a small case");
         (found.loss, found.replay, gradients)
     }
@@ -124,7 +123,7 @@ proptest! {
         prop_assert!(far <= ROUNDING, "{name}: {far}");
         prop_assert!((loss - found_loss).abs() <= 1e-6 * loss.abs().max(1.0), "{found_loss}");
         // The policy decides alike, however it is cut.
-        let mut gradients = Gradients::zeros(&pass.ops, model.parameters()).expect("a small case");
+        let mut gradients = model.gradients(&pass.ops).expect("a small case");
         let again = pass.run(&batch, &mut gradients).expect("a small case");
         prop_assert_eq!(again.replay, replay);
     }

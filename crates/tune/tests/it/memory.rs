@@ -1,7 +1,7 @@
 //! What passes take of memory.
 
 use terrace_kernels::Ops;
-use terrace_tune::{Batch, GradientPass, Gradients, Training, TunedModel};
+use terrace_tune::{Batch, GradientPass, Training, TunedModel};
 
 use crate::small_model::{Shape, SmallModel, batch, ops, options};
 
@@ -41,7 +41,7 @@ impl Case {
         let pass = GradientPass { ops, model, spec, cache: &cache, options };
         let [ids, targets] = batch(tokens, TARGETS, 3);
         let batch = Batch { seqs: 2, ids: &ids, targets: &targets };
-        let mut gradients = Gradients::zeros(&ops, model.parameters()).expect("a small case");
+        let mut gradients = model.gradients(&ops).expect("a small case");
         let before = ops.memory().taken_bytes();
         let peaks = (0..passes).map(|_| {
             ops.memory().take_peak_bytes();

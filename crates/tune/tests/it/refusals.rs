@@ -3,8 +3,8 @@
 use terrace_cache::policy::SlotFormat;
 use terrace_kernels::Ops;
 use terrace_tune::{
-    Batch, CellLength, Error, GradientOptions, GradientPass, Gradients, LoraKind, LoraOptions,
-    LoraTargets, Training, TunedModel,
+    Batch, CellLength, Error, GradientOptions, GradientPass, LoraKind, LoraOptions, LoraTargets,
+    Training, TunedModel,
 };
 
 use crate::small_model::{Shape, SmallModel, VOCAB, batch, ops, options};
@@ -36,7 +36,7 @@ fn refused(
     let tune = ops.tuning().expect("a small case");
     let pass = GradientPass { ops: tune, model: &model, spec: &small.spec, cache: &cache, options };
     let batch = Batch { seqs: 2, ids: &ids, targets: &targets };
-    let mut gradients = Gradients::zeros(&tune, model.parameters()).expect("a small case");
+    let mut gradients = model.gradients(&tune).expect("a small case");
     pass.run(&batch, &mut gradients).err().expect("an error").to_string()
 }
 

@@ -1,7 +1,7 @@
 //! Products of bf16 change gradients by no more than their rounding.
 
 use terrace_kernels::{Compute, CpuOptions, Ops};
-use terrace_tune::{Batch, GradientPass, Gradients, LoraKind, LoraOptions, LoraTargets, Training};
+use terrace_tune::{Batch, GradientPass, LoraKind, LoraOptions, LoraTargets, Training};
 
 use crate::small_model::{Shape, SmallModel, batch, ops, options, replayed};
 
@@ -35,7 +35,7 @@ fn check(cache: &str, training: Training) {
     let (spec, options) = (&small.spec, options(2, 1.0));
     let [exact, fast] = [&exact, &fast].map(|ops| ops.tuning().expect("a small case"));
     let pass = GradientPass { ops: exact, model: &model, spec, cache: &cache, options };
-    let mut want = Gradients::zeros(&exact, model.parameters()).expect("a small case");
+    let mut want = model.gradients(&exact).expect("a small case");
     let found = pass.run(&batch, &mut want).expect("a small case");
     let (loss, got) = replayed(&GradientPass { ops: fast, ..pass }, &batch, &found.replay);
     assert!((loss - found.loss).abs() < ROUNDING * found.loss, "{loss} is not {}", found.loss);

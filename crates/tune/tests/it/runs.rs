@@ -105,6 +105,7 @@ impl SaveModel for Saves {
             SavedAt::Last => &self.last,
             SavedAt::Step(_) => &self.steps,
             SavedAt::Best => &self.best,
+            SavedAt::Sampled => unreachable!("nothing is generated"),
         };
         count.set(count.get() + 1);
         Ok(PathBuf::from("nowhere"))
@@ -187,6 +188,7 @@ fn run(folder: &Path, options: RunOptions, stops_after: Option<u64>) -> Result<R
     let mut trainer = Trainer {
         ranks: &ranks,
         model,
+        replicas: Vec::new(),
         spec: &small.spec,
         cache: &cache,
         gradients,
@@ -196,7 +198,9 @@ fn run(folder: &Path, options: RunOptions, stops_after: Option<u64>) -> Result<R
         split: &split,
         lengths: &lengths,
         states: RunStates::new(folder.join("training_state"), settings),
+        snapshots: None,
         save: &saves,
+        generate: None,
         events: &mut reported,
     };
     let end = trainer.run(true)?;

@@ -14,7 +14,7 @@ use terrace_tune::golden::LitGptConfig;
 use terrace_tune::head::Head;
 use terrace_tune::{
     Batch, CellLength, Error, GradientOptions, GradientPass, Gradients, LatticeOptions, LossMean,
-    Rounding, Training, TunedModel,
+    Rounding, Training, TunedModel, WeightsAt,
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ impl SmallModel {
         training: Training,
         head: Head,
     ) -> Result<TunedModel, Error> {
-        TunedModel::new(ops, &self.spec, &self.tensors, training, head)
+        TunedModel::new(ops, &self.spec, &self.tensors, training, head, WeightsAt::Device)
     }
 
     /// Branches' second matrices, which begin with zeros, are random too.
@@ -194,7 +194,7 @@ pub fn replayed(
     batch: &Batch<'_>,
     replay: &terrace_tune::BatchReplay,
 ) -> (f64, Gradients) {
-    let mut gradients = Gradients::zeros(&pass.ops, pass.model.parameters()).expect("a small case");
+    let mut gradients = pass.model.gradients(&pass.ops).expect("a small case");
     let found = pass.run_replay(batch, replay.clone(), &mut gradients).expect("a small case");
     (found.loss, gradients)
 }

@@ -4,6 +4,7 @@
 //! what is compared is the arithmetic. Results in f16 or bf16 may be off by their last rounding.
 
 mod attend;
+mod branches;
 mod placed_norms;
 mod products;
 mod read_rope;
@@ -19,6 +20,7 @@ pub fn run_step(ops: &Ops, seed: u64, extent: Extent) -> Report {
     let mut random = SplitMix::new(seed);
     let mut report = Report::new(extent);
     products::check(ops, &mut random, &mut report);
+    branches::check(ops, &mut random, &mut report);
     rows::check(ops, &mut random, &mut report);
     attend::check(ops, &mut random, &mut report);
     slots::check(ops, &mut random, &mut report);

@@ -85,11 +85,7 @@ impl DeviceMatrix {
         for first in (0..rows).step_by(slab_rows) {
             let count = slab_rows.min(rows - first);
             let slab = &mut slab[..kind.bytes(count, columns)];
-            let row = |i| row(first + i);
-            match kind {
-                MatrixKind::Dense(dtype) => widen(dtype, count, columns, row, workers, slab),
-                MatrixKind::Packed(packing) => pack(packing, count, columns, row, workers, slab),
-            }
+            put_rows(kind, count, columns, |i| row(first + i), workers, slab);
             let at = kind.bytes(first, columns);
             let all = self.bytes();
             let place = self.buffer.view_mut(DType::U8, [all]).rows(at..at + slab.len());
@@ -128,7 +124,8 @@ impl DeviceMatrix {
         Ok(matrix)
     }
 
-    fn new(
+    /// Room for a matrix.
+    pub(crate) fn new(
         device: &Arc<CudaDevice>,
         kind: MatrixKind,
         rows: usize,
@@ -204,6 +201,12 @@ impl DeviceMatrix {
         self.buffer.view(DType::U8, [self.bytes()])
     }
 
+    /// As [`packed`](Self::packed), to be written.
+    pub(crate) fn bytes_mut(&mut self) -> ViewMut<'_> {
+        let bytes = self.bytes();
+        self.buffer.view_mut(DType::U8, [bytes])
+    }
+
     /// For the copy engine, if it is dense and there is one: a panel's rows, eight chunks.
     pub(crate) fn panel_boxes(&self) -> TensorMap {
         self.panel_boxes
@@ -212,6 +215,26 @@ impl DeviceMatrix {
     /// As `panel_boxes`: a tile's rows, one chunk.
     pub(crate) fn tile_boxes(&self) -> TensorMap {
         self.tile_boxes
+    }
+}
+
+/// A matrix as its kind has it. out: as many bytes
+pub(crate) fn fill_matrix(kind: MatrixKind, weight: &Matrix, workers: &WorkerPool, out: &mut [u8]) {
+    let row = |index| FormatRow { format: weight.format(), bytes: weight.row(index) };
+    put_rows(kind, weight.rows(), weight.columns(), row, workers, out);
+}
+
+fn put_rows<'a>(
+    kind: MatrixKind,
+    rows: usize,
+    columns: usize,
+    row: impl Fn(usize) -> FormatRow<'a> + Sync,
+    workers: &WorkerPool,
+    out: &mut [u8],
+) {
+    match kind {
+        MatrixKind::Dense(dtype) => widen(dtype, rows, columns, row, workers, out),
+        MatrixKind::Packed(packing) => pack(packing, rows, columns, row, workers, out),
     }
 }
 

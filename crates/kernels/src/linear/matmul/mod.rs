@@ -18,6 +18,7 @@ pub(crate) mod dense_product;
 pub(crate) mod device_matrix;
 mod few_outputs;
 mod gemm;
+pub(crate) mod host_matrix;
 pub(crate) mod matrix_kind;
 pub(crate) mod matrix_product;
 mod packed;

@@ -14,6 +14,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use self::kv::KvEvalArgs;
+pub use self::run::Requests;
 
 /// Measure how settings change output quality.
 #[derive(Args, Debug)]

@@ -4,7 +4,7 @@ use clap::{ArgAction, Args};
 use terrace_tune::run::EvalOptions;
 
 use super::refused;
-use crate::options::{at_least_one, flag};
+use crate::options::{at_least_one, flag, fraction};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Validation")]
@@ -37,36 +37,55 @@ pub struct EvalArgs {
 
     /// Tokens that LitGPT generates to look at.
     #[arg(long = "eval.max-new-tokens", value_name = "TOKENS", hide_short_help = true,
-          value_parser = refused::sample_metric)]
+          value_parser = refused::max_new_tokens)]
     max_new_tokens: Option<u64>,
 
-    /// Also count how many generated answers are right.
-    #[arg(long = "eval.use-sample-metric", value_name = "BOOL", hide_short_help = true,
-          value_parser = refused::no_sample_metric)]
-    use_sample_metric: Option<bool>,
+    #[command(flatten)]
+    samples: SampleArgs,
+}
+
+/// Answers that are generated in validation.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct SampleArgs {
+    /// Also let the model answer the validation cases' prompts, through the cache that it is tuned
+    /// with, and count the answers that contain the completion. The engine that does so has weights
+    /// of its own for the time.
+    #[arg(long = "eval.use-sample-metric", value_name = "BOOL", default_value_t = false,
+          value_parser = flag, action = ArgAction::Set)]
+    is_used: bool,
 
     /// Most tokens of a generated answer.
     #[arg(long = "eval.sample-metric-max-generated-tokens", value_name = "TOKENS",
-          hide_short_help = true, value_parser = refused::sample_metric)]
-    sample_metric_max_generated_tokens: Option<u64>,
+          hide_short_help = true, default_value_t = 20, value_parser = at_least_one::<usize>)]
+    pub tokens_most: usize,
 
-    /// How they are drawn.
-    #[arg(long = "eval.sample-metric-temperature", value_name = "NUMBER",
-          hide_short_help = true, value_parser = refused::sample_metric)]
-    sample_metric_temperature: Option<u64>,
+    /// How they are drawn; 0 takes the most probable token.
+    #[arg(long = "eval.sample-metric-temperature", value_name = "NUMBER", default_value_t = 0.0,
+          hide_short_help = true, value_parser = temperature)]
+    pub temperature: f32,
 
-    /// Among how many.
-    #[arg(long = "eval.sample-metric-top-k", value_name = "TOKENS", hide_short_help = true,
-          value_parser = refused::sample_metric)]
-    sample_metric_top_k: Option<u64>,
+    /// Among how many. Left out: among all.
+    #[arg(long = "eval.sample-metric-top-k", value_name = "TOKENS",
+          hide_short_help = true, value_parser = at_least_one::<usize>)]
+    pub top_k: Option<usize>,
 
-    /// Among what share.
-    #[arg(long = "eval.sample-metric-top-p", value_name = "SHARE", hide_short_help = true,
-          value_parser = refused::sample_metric)]
-    sample_metric_top_p: Option<u64>,
+    /// Among what share. Left out: among all.
+    #[arg(long = "eval.sample-metric-top-p", value_name = "SHARE",
+          hide_short_help = true, value_parser = fraction)]
+    pub top_p: Option<f32>,
+}
+
+fn temperature(text: &str) -> Result<f32, String> {
+    let number = text.parse().ok().filter(|number: &f32| number.is_finite() && 0.0 <= *number);
+    number.ok_or_else(|| "it must be 0 or more".to_owned())
 }
 
 impl EvalArgs {
+    /// How answers are generated, if they are.
+    pub fn samples(&self) -> Option<SampleArgs> {
+        self.samples.is_used.then_some(self.samples)
+    }
+
     pub fn options(&self) -> EvalOptions {
         EvalOptions {
             interval: self.interval,

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use terrace_tune::record::LogKind;
 
 use super::data_args::DataArgs;
+use super::device_args::DeviceArgs;
 use super::eval_args::EvalArgs;
 use super::grad_args::GradArgs;
 use super::head_args::HeadArgs;
@@ -14,6 +15,7 @@ use super::idle_args::IdleArgs;
 use super::lora_args::LoraArgs;
 use super::optimiser_args::OptimiserArgs;
 use super::precision::Precision;
+use super::snapshot_args::SnapshotArgs;
 use super::train_args::TrainArgs;
 use crate::options::{KvCacheOptions, at_least_one, flag, whole_number};
 
@@ -39,9 +41,6 @@ pub struct FinetuneLoraArgs {
     pub common: FinetuneArgs,
 
     #[command(flatten)]
-    pub devices: DevicesArg,
-
-    #[command(flatten)]
     pub lora: LoraArgs,
 }
 
@@ -54,14 +53,12 @@ pub struct FinetuneLoraArgs {
 pub struct FinetuneFullArgs {
     #[command(flatten)]
     pub common: FinetuneArgs,
-
-    #[command(flatten)]
-    pub devices: DevicesArg,
 }
 
-/// Tune LoRA adapters with weights and optimiser on the host.
+/// Tune LoRA adapters with weights on the host.
 ///
-/// On a CPU, where all memory is the host's, this is finetune_long_lora.
+/// As finetune_long_lora, but of the model's weights a GPU has those alone that it computes with at
+/// the time: one row of layers. On a CPU, where all memory is the host's, it is the same.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct OffloadLoraArgs {
@@ -69,37 +66,19 @@ pub struct OffloadLoraArgs {
     pub common: FinetuneArgs,
 
     #[command(flatten)]
-    pub device: DeviceArg,
-
-    #[command(flatten)]
     pub lora: LoraArgs,
 }
 
-/// Tune all weights with weights and optimiser on the host.
+/// Tune all weights with weights, gradients and optimiser on the host.
 ///
-/// On a CPU, where all memory is the host's, this is finetune_long_full.
+/// As finetune_long_full, but of the model's weights and their gradients a GPU has those alone that
+/// it computes with at the time: one row of layers. On a CPU, where all memory is the host's, it is
+/// the same.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct OffloadFullArgs {
     #[command(flatten)]
     pub common: FinetuneArgs,
-
-    #[command(flatten)]
-    pub device: DeviceArg,
-}
-
-#[derive(Args, Clone, Debug)]
-pub struct DevicesArg {
-    /// Data-parallel ranks, whose gradients are averaged; on a CPU they share its cores.
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = at_least_one::<usize>)]
-    pub devices: usize,
-}
-
-#[derive(Args, Clone, Debug)]
-pub struct DeviceArg {
-    /// The device's number. On a CPU there is only one.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = whole_number::<usize>)]
-    pub device: usize,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -117,9 +96,8 @@ pub struct FinetuneArgs {
     #[arg(long, value_name = "NUMBERS", default_value = "bf16-mixed")]
     pub precision: Precision,
 
-    /// Threads that compute. Left out: one for each core.
-    #[arg(long, value_name = "COUNT", value_parser = at_least_one::<usize>)]
-    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub devices: DeviceArgs,
 
     /// Go on from the newest state in the output folder. auto: if there is one.
     #[arg(long, value_name = "BOOL", default_value = "false",
@@ -183,6 +161,9 @@ pub struct FinetuneArgs {
 
     #[command(flatten)]
     pub kv_cache: KvCacheOptions,
+
+    #[command(flatten)]
+    pub snapshots: SnapshotArgs,
 
     #[command(flatten)]
     pub idle: IdleArgs,

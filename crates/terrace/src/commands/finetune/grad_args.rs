@@ -1,8 +1,10 @@
 //! `grad.*`: how gradients are computed; they do not depend on it.
 
+use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
 use terrace_cache::policy::SlotFormat;
+use terrace_device::Device;
 use terrace_tune::{CellLength, GradientOptions, LatticeOptions, LossMean, Rounding};
 
 use super::refused;
@@ -40,19 +42,21 @@ pub struct GradArgs {
           value_parser = refused::match_trials)]
     max_match_trials_pack_arg: Option<u64>,
 
-    /// Keep layers' inputs where a GPU copies them fastest.
+    /// Of a GPU: keep layers' inputs in pinned memory of the host, where they always are.
     #[arg(long = "grad.layercp-pin-memory", value_name = "BOOL", hide_short_help = true,
-          value_parser = refused::pin_memory)]
+          value_parser = flag)]
     layercp_pin_memory: Option<bool>,
 
-    /// Keep keys and values there.
-    #[arg(long = "grad.cachecp-pin-memory", value_name = "BOOL", hide_short_help = true,
-          value_parser = refused::pin_memory)]
+    /// Of a GPU: keep keys and values between cells in pinned memory of the host, so that its own
+    /// does not grow with the text at all. Left out: they are on the GPU.
+    #[arg(long = "grad.cachecp-pin-memory", value_name = "BOOL", value_parser = flag)]
     cachecp_pin_memory: Option<bool>,
 }
 
-/// Logits that are there at a time: 64 MiB of them.
+/// Logits that are there at a time: 64 MiB of them, and of a GPU, which divides each block's work
+/// among many more threads, 256 MiB.
 const LOGITS_MOST: usize = 1 << 24;
+const GPU_LOGITS_MOST: usize = 1 << 26;
 
 fn formats() -> impl TypedValueParser<Value = SlotFormat> {
     PossibleValuesParser::new(SlotFormat::names())
@@ -60,8 +64,26 @@ fn formats() -> impl TypedValueParser<Value = SlotFormat> {
 }
 
 impl GradArgs {
-    pub fn options(&self, loss_mean: LossMean) -> GradientOptions {
-        GradientOptions {
+    pub fn options(&self, loss_mean: LossMean, device: &Device) -> Result<GradientOptions> {
+        let logits_most = match device {
+            Device::Cpu => {
+                let pinned = [self.layercp_pin_memory, self.cachecp_pin_memory];
+                if pinned.contains(&Some(true)) {
+                    bail!(
+                        "--grad.layercp-pin-memory and --grad.cachecp-pin-memory are about a GPU, \
+                         and this run computes on the CPU, where no memory has to be pinned: leave \
+                         them out"
+                    );
+                }
+                LOGITS_MOST
+            }
+            Device::Cuda(_) if self.layercp_pin_memory == Some(false) => bail!(
+                "--grad.layercp-pin-memory is false, and a GPU's layers' inputs are always in \
+                 pinned memory: leave it out"
+            ),
+            Device::Cuda(_) => GPU_LOGITS_MOST,
+        };
+        Ok(GradientOptions {
             loss_mean,
             rounding: Rounding::EachRow,
             dropout_seed: 0,
@@ -73,8 +95,8 @@ impl GradArgs {
             },
             layer_checkpoints: self.layercp_qname,
             kv_checkpoints: self.cachecp_qname.unwrap_or(self.layercp_qname),
-            kv_on_host: false,
-            logits_most: LOGITS_MOST,
-        }
+            kv_on_host: self.cachecp_pin_memory.unwrap_or(false),
+            logits_most,
+        })
     }
 }

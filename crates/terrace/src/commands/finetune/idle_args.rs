@@ -48,15 +48,6 @@ pub struct IdleArgs {
           value_parser = refused::other_attention)]
     flashinfer_attention: Option<bool>,
 
-    #[arg(long, hide = true, value_parser = refused::memory_recording)]
-    record_gpu_memory_snapshots: Option<u64>,
-
-    #[arg(long, hide = true, value_parser = refused::memory_recording)]
-    record_gpu_memory_kind: Option<u64>,
-
-    #[arg(long, hide = true, value_parser = refused::memory_recording)]
-    record_gpu_memory_period: Option<u64>,
-
     #[arg(long, hide = true, value_parser = refused::generate_with_eval)]
     generate_with_eval: Option<bool>,
 

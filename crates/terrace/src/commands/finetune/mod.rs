@@ -4,6 +4,8 @@
 //! share, in groups of a file each.
 
 mod data_args;
+mod device_args;
+mod engine_samples;
 mod eval_args;
 mod finetune_args;
 mod grad_args;
@@ -14,12 +16,14 @@ mod lora_args;
 mod optimiser_args;
 mod plan;
 mod plan_memory;
+mod planned_memory;
 mod precision;
 mod refused;
 mod run;
 mod run_display;
 mod saved_models;
 mod settings;
+mod snapshot_args;
 mod train_args;
 
 pub use finetune_args::{FinetuneFullArgs, FinetuneLoraArgs, OffloadFullArgs, OffloadLoraArgs};

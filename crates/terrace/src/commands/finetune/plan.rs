@@ -3,6 +3,7 @@
 use std::fmt;
 
 use terrace_cache::policy::KvCacheSpec;
+use terrace_device::{DType, Device};
 use terrace_model::DecoderSpec;
 use terrace_tune::data::Split;
 use terrace_tune::run::RunOptions;
@@ -10,12 +11,13 @@ use terrace_tune::{GradientOptions, TunedModel};
 
 use super::finetune_args::FinetuneArgs;
 use super::plan_memory::PlannedPass;
-use crate::byte_size::ByteSize;
+use super::planned_memory::{PlannedMemory, PlannedTable};
 
 pub struct Plan<'a> {
     pub args: &'a FinetuneArgs,
     pub spec: &'a DecoderSpec,
     pub model: &'a TunedModel,
+    pub device: &'a Device,
     pub cache: &'a KvCacheSpec,
     pub gradients: &'a GradientOptions,
     pub split: &'a Split,
@@ -31,7 +33,11 @@ impl Plan<'_> {
     fn pass(&self) -> PlannedPass<'_> {
         let Plan { spec, cache, gradients, options, .. } = *self;
         let seqs = options.train.micro_batch_size;
-        PlannedPass { spec, cache, gradients, seqs, tokens: self.longest() }
+        let activation = match self.device {
+            Device::Cpu => DType::F32,
+            Device::Cuda(_) => self.args.precision.activation(),
+        };
+        PlannedPass { spec, cache, gradients, seqs, tokens: self.longest(), activation }
     }
 
     fn trained(&self) -> usize {
@@ -39,17 +45,38 @@ impl Plan<'_> {
         counts.sum()
     }
 
-    /// Names and bytes of what takes memory beside the model's own weights.
-    fn memory(&self) -> Vec<(&'static str, usize)> {
+    /// What takes memory beside the model's own weights: on a CPU all ranks together, on GPUs each.
+    fn memory(&self) -> Vec<PlannedMemory> {
         let (trained, ranks) = (self.trained() * size_of::<f32>(), self.options.ranks);
-        let mut memory = vec![
-            ("what is trained", trained),
-            ("its gradients", trained * ranks),
-            ("the optimiser's numbers", 2 * trained),
-        ];
         let of_a_rank = self.pass().memory();
-        memory.extend(of_a_rank.into_iter().map(|(what, bytes)| (what, bytes * ranks)));
-        memory
+        match self.device {
+            Device::Cpu => {
+                let all = |row: PlannedMemory| PlannedMemory {
+                    device: row.device * ranks,
+                    host: row.host * ranks,
+                    ..row
+                };
+                let mut memory = vec![
+                    PlannedMemory::on_host("what is trained", trained),
+                    PlannedMemory::on_host("its gradients", trained * ranks),
+                    PlannedMemory::on_host("the optimiser's numbers", 2 * trained),
+                ];
+                memory.extend(of_a_rank.into_iter().map(all));
+                memory
+            }
+            Device::Cuda(_) => {
+                // Gradients are computed on the GPU, and added up on the host.
+                let placed = self.trained() * self.pass().activation.bytes();
+                let on_both = |what, device| PlannedMemory { what, device, host: trained };
+                let mut memory = vec![
+                    on_both("what is trained", placed),
+                    on_both("its gradients", trained),
+                    PlannedMemory::on_host("the optimiser's numbers", 2 * trained),
+                ];
+                memory.extend(of_a_rank);
+                memory
+            }
+        }
     }
 }
 
@@ -73,11 +100,7 @@ impl fmt::Display for Plan<'_> {
         writeln!(f, "{} numbers are trained", self.trained())?;
         writeln!(f, "{}", self.pass().way())?;
         writeln!(f, "memory beside the model's weights, about:")?;
-        let memory = self.memory();
-        for (what, bytes) in &memory {
-            writeln!(f, "  {what:28} {}", ByteSize(*bytes))?;
-        }
-        let sum = memory.iter().map(|(_, bytes)| bytes).sum();
-        write!(f, "  {:28} {}", "together", ByteSize(sum))
+        let is_apart = matches!(self.device, Device::Cuda(_));
+        PlannedTable { rows: &self.memory(), is_apart }.fmt(f)
     }
 }

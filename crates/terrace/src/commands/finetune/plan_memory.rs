@@ -1,8 +1,11 @@
 //! What memory a run takes beside the model's own weights, and how keys and values are had again.
 
 use terrace_cache::policy::{KvCacheSpec, SlotFormat};
+use terrace_device::DType;
 use terrace_model::{AttentionSpec, DecoderSpec, FfnSpec};
 use terrace_tune::{GradientOptions, Lattice};
+
+use super::planned_memory::PlannedMemory;
 
 /// A batch of the longest text, and how its gradients are computed.
 pub struct PlannedPass<'a> {
@@ -11,9 +14,11 @@ pub struct PlannedPass<'a> {
     pub gradients: &'a GradientOptions,
     pub seqs: usize,
     pub tokens: usize,
+    /// The type of queries, keys, values and what products take.
+    pub activation: DType,
 }
 
-const F32: usize = 4;
+const F32: usize = DType::F32.bytes();
 
 /// Numbers of one token.
 #[derive(Clone, Copy, Default)]
@@ -25,28 +30,37 @@ struct Widths {
 }
 
 impl PlannedPass<'_> {
-    /// Names and bytes of what one rank takes.
-    pub fn memory(&self) -> Vec<(&'static str, usize)> {
-        let PlannedPass { spec, cache, gradients, seqs, tokens } = *self;
+    /// What one rank takes.
+    pub fn memory(&self) -> Vec<PlannedMemory> {
+        let PlannedPass { spec, cache, gradients, seqs, tokens, .. } = *self;
+        let act = self.activation.bytes();
         let (hidden, layers, widths) = (spec.hidden, spec.layers.len(), self.widths());
         let in_cell = gradients.lattice.layers_per_cell.min(layers);
         let rows = layers.div_ceil(in_cell);
         let slots: usize = (0..layers).map(|layer| cache.slots(layer).min(tokens)).sum();
-        let kept = 6 * hidden + 3 * widths.query + 2 * widths.kv + 3 * widths.ffn;
-        let passing = 3 * hidden + 3 * widths.ffn.max(widths.query);
+        let Widths { query, kv, ffn } = widths;
+        let kept = 4 * hidden * F32 + (2 * hidden + 3 * query + 2 * kv + 3 * ffn) * act;
+        let passing = (3 * hidden + 3 * ffn.max(query)) * F32;
         let cell = seqs * self.cell_tokens() * (in_cell * kept + passing);
         let batch = seqs * tokens;
-        let inputs = stored(batch * rows, hidden, gradients.layer_checkpoints);
-        let kv = match self.cells() {
+        let inputs = stored(batch * rows, hidden * F32, hidden, gradients.layer_checkpoints);
+        let kv_rows = match self.cells() {
             0 | 1 => 0,
-            _ => stored(batch * in_cell, widths.kv, gradients.kv_checkpoints),
+            _ => stored(batch * in_cell, kv * act, kv, gradients.kv_checkpoints),
         };
+        let is_quantised = gradients.kv_checkpoints != SlotFormat::Plain;
+        let kv_rows = match gradients.kv_on_host || is_quantised {
+            true => PlannedMemory::on_host("keys and values of a row", kv_rows),
+            false => PlannedMemory::on_device("keys and values of a row", kv_rows),
+        };
+        let slots = seqs * slots * kv * act;
         vec![
-            ("layers' inputs", inputs),
-            ("outputs and their gradients", 2 * batch * hidden * F32),
-            ("slots of all layers", seqs * slots * widths.kv * F32),
-            ("keys and values of a row", kv),
-            ("what a cell's layers compute", cell * F32),
+            PlannedMemory::on_host("layers' inputs", inputs),
+            PlannedMemory::on_host("outputs and their gradients", 2 * batch * hidden * F32),
+            PlannedMemory::on_device("slots of all layers", slots),
+            kv_rows,
+            PlannedMemory::on_device("what a cell's layers compute", cell),
+            PlannedMemory::on_device("logits", gradients.logits_most * F32),
         ]
     }
 
@@ -89,7 +103,7 @@ impl PlannedPass<'_> {
     }
 }
 
-/// Bytes of so many rows as checkpoints keep them.
-fn stored(rows: usize, width: usize, format: SlotFormat) -> usize {
-    rows * format.quantiser().map_or(width * F32, |quantiser| quantiser.row_bytes(width))
+/// Bytes of so many rows as checkpoints keep them. `plain_bytes`: of a row as it is.
+fn stored(rows: usize, plain_bytes: usize, width: usize, format: SlotFormat) -> usize {
+    rows * format.quantiser().map_or(plain_bytes, |quantiser| quantiser.row_bytes(width))
 }

@@ -12,21 +12,15 @@ pub fn intermediate(_: &str) -> Result<u64, String> {
     Err("models are saved after steps alone; give --train.save-interval".to_owned())
 }
 
-pub fn no_sample_metric(text: &str) -> Result<bool, String> {
-    fixed(text, false, "validation has a loss, and generates nothing")
-}
-
-pub fn sample_metric(_: &str) -> Result<u64, String> {
-    Err("validation has a loss, and generates nothing; leave it out".to_owned())
+pub fn max_new_tokens(_: &str) -> Result<u64, String> {
+    Err("nothing is generated to be looked at; --eval.use-sample-metric counts right answers, of \
+         as many tokens as --eval.sample-metric-max-generated-tokens says"
+        .to_owned())
 }
 
 pub fn match_trials(_: &str) -> Result<u64, String> {
     Err("there is no autograd graph to search: gradients are computed without one; leave it out"
         .to_owned())
-}
-
-pub fn pin_memory(text: &str) -> Result<bool, String> {
-    fixed(text, false, "models are tuned on the CPU, where no memory has to be pinned")
 }
 
 pub fn other_attention(text: &str) -> Result<bool, String> {
@@ -43,12 +37,6 @@ pub fn attention_number(_: &str) -> Result<u64, String> {
 
 pub fn temporary_size(_: &str) -> Result<f64, String> {
     Err("attention's weights are never in memory here; leave it out".to_owned())
-}
-
-pub fn memory_recording(_: &str) -> Result<u64, String> {
-    Err("it records a GPU's memory, and models are tuned on the CPU; --dry-run says what a run \
-         takes"
-        .to_owned())
 }
 
 pub fn profile(text: &str) -> Result<bool, String> {

@@ -8,16 +8,18 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
-use terrace_kernels::{CpuOptions, Ops};
+use terrace_device::Device;
+use terrace_kernels::Ops;
 use terrace_model::LoadedModel;
-use terrace_tune::run::{RunOptions, RunStates, Trainer};
-use terrace_tune::{Training, TunedModel};
+use terrace_tune::run::{Generate, Progress, RunOptions, RunStates, Trainer};
+use terrace_tune::{Training, TunedModel, WeightsAt};
 
+use super::engine_samples::EngineSamples;
 use super::finetune_args::{
     FinetuneArgs, FinetuneFullArgs, FinetuneLoraArgs, OffloadFullArgs, OffloadLoraArgs, Resume,
     Verbosity,
 };
-use super::kv_cache::kv_cache;
+use super::kv_cache::{kv_cache, requested};
 use super::plan::Plan;
 use super::run_display::RunDisplay;
 use super::saved_models::SavedModels;
@@ -26,73 +28,73 @@ use crate::open_model;
 
 pub fn run_lora(args: &FinetuneLoraArgs) -> Result<()> {
     let training = Training::Lora(args.lora.options(args.common.seed));
-    finetune(&args.common, training, args.devices.devices)
+    finetune(&args.common, training, WeightsAt::Device)
 }
 
 pub fn run_full(args: &FinetuneFullArgs) -> Result<()> {
-    finetune(&args.common, Training::Full, args.devices.devices)
+    finetune(&args.common, Training::Full, WeightsAt::Device)
 }
 
 pub fn run_offload_lora(args: &OffloadLoraArgs) -> Result<()> {
-    check_device(args.device.device)?;
-    finetune(&args.common, Training::Lora(args.lora.options(args.common.seed)), 1)
+    let training = Training::Lora(args.lora.options(args.common.seed));
+    finetune(&args.common, training, WeightsAt::Host)
 }
 
 pub fn run_offload_full(args: &OffloadFullArgs) -> Result<()> {
-    check_device(args.device.device)?;
-    finetune(&args.common, Training::Full, 1)
+    finetune(&args.common, Training::Full, WeightsAt::Host)
 }
 
-fn check_device(device: usize) -> Result<()> {
-    match device {
-        0 => Ok(()),
-        _ => bail!("--device is {device}, and models are tuned on the CPU, which is number 0"),
-    }
-}
-
-fn finetune(args: &FinetuneArgs, training: Training, ranks: usize) -> Result<()> {
-    let options = run_options(args, ranks);
+fn finetune(args: &FinetuneArgs, training: Training, weights_at: WeightsAt) -> Result<()> {
+    let options = run_options(args);
     options.check()?;
     let loaded = open_model::load(&args.model, None, None)?;
     let source = whole_model_source(args, training)?;
-    let cache = kv_cache(&args.kv_cache, &loaded.spec)?;
-    let ranks = ranks_of(args, ranks)?;
+    let requested = requested(&args.kv_cache)?;
+    let cache = kv_cache(&requested, &loaded.spec)?;
+    let ranks = args.devices.open(args.precision)?;
+    let device = ranks[0].tuning()?.device();
     let LoadedModel { spec, tensors, text, name, .. } = loaded;
     let tokenizer = Arc::new(text.tokenizer);
     let template = text.chat_template.map(Arc::new);
     let data = args.data.open(Arc::clone(&tokenizer), template, args.head.learns_classes())?;
     let lengths = args.data.lengths(&*data)?;
     let split = args.data.split(&lengths, args.train.max_seq_length, args.seed)?;
-    let head = args.head.head(data.classes(), &tokenizer, spec.hidden, args.seed)?;
-    let model = TunedModel::new(&ranks[0].tuning()?, &spec, &tensors, training, head)?;
-    let gradients = args.grad.options(options.train.loss_mean);
+    let gradients = args.grad.options(options.train.loss_mean, &device)?;
+    let model = |ops: &Ops| -> Result<TunedModel> {
+        let head = args.head.head(data.classes(), &tokenizer, spec.hidden, args.seed)?;
+        Ok(TunedModel::new(&ops.tuning()?, &spec, &tensors, training, head, weights_at)?)
+    };
+    let (first, replicas) = models_of(&ranks, &device, model)?;
     let plan = Plan {
         args,
         spec: &spec,
-        model: &model,
+        model: &first,
+        device: &device,
         cache: &cache,
         gradients: &gradients,
         split: &split,
         lengths: &lengths,
         options: &options,
     };
-    if args.dry_run {
+    if args.dry_run || Verbosity::More <= args.verbose {
         println!("{plan}");
-        return Ok(());
     }
-    if Verbosity::More <= args.verbose {
-        println!("{plan}");
+    if args.dry_run {
+        return Ok(());
     }
     let about = settings(std::env::args_os());
     let states = states(args, &about)?;
     let stop = stop_on_signals()?;
     let mut display = RunDisplay::new(&args.out_dir, args.logger_name, args.verbose, about, stop);
-    let base_model = name;
-    let save = SavedModels { out_dir: &args.out_dir, spec: &spec, base_model, source };
+    let save = SavedModels { out_dir: &args.out_dir, spec: &spec, base_model: name, source };
     save.tidy()?;
+    let samples = args.eval.samples();
+    let mut samples =
+        samples.map(|samples| EngineSamples::new(args, samples, training, requested, tokenizer));
     let mut trainer = Trainer {
         ranks: &ranks,
-        model,
+        model: first,
+        replicas,
         spec: &spec,
         cache: &cache,
         gradients,
@@ -102,19 +104,39 @@ fn finetune(args: &FinetuneArgs, training: Training, ranks: usize) -> Result<()>
         split: &split,
         lengths: &lengths,
         states,
+        snapshots: args.snapshots.snapshots(&args.out_dir),
         save: &save,
+        generate: samples.as_mut().map(|samples| samples as &mut dyn Generate),
         events: &mut display,
     };
     let ended = trainer.run(args.resume != Resume::No);
     display.finish()?;
-    let progress = ended?;
-    if Verbosity::Some <= args.verbose {
-        println!("{} steps; see {}", progress.step, args.out_dir.join("report.html").display());
-    }
+    say_end(args, &ended?);
     Ok(())
 }
 
-fn run_options(args: &FinetuneArgs, ranks: usize) -> RunOptions {
+fn say_end(args: &FinetuneArgs, progress: &Progress) {
+    if Verbosity::Some <= args.verbose {
+        println!("{} steps; see {}", progress.step, args.out_dir.join("report.html").display());
+    }
+}
+
+/// The model of the first rank, and those of the others where each has memory of its own.
+fn models_of(
+    ranks: &[Ops],
+    device: &Device,
+    model: impl Fn(&Ops) -> Result<TunedModel>,
+) -> Result<(TunedModel, Vec<TunedModel>)> {
+    let (first, others) = ranks.split_first().expect("there is a rank");
+    let replicas = match device {
+        Device::Cpu => Vec::new(),
+        Device::Cuda(_) => others.iter().map(&model).collect::<Result<_>>()?,
+    };
+    Ok((model(first)?, replicas))
+}
+
+fn run_options(args: &FinetuneArgs) -> RunOptions {
+    let ranks = args.devices.devices;
     RunOptions {
         train: args.train.options(ranks, args.data.first_batches()),
         eval: args.eval.options(),
@@ -125,14 +147,6 @@ fn run_options(args: &FinetuneArgs, ranks: usize) -> RunOptions {
         recovers_memory: args.oom_error_recovery,
         states_kept: args.training_state_num,
     }
-}
-
-/// The cores are shared out among ranks.
-fn ranks_of(args: &FinetuneArgs, ranks: usize) -> Result<Vec<Ops>> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = (args.threads.unwrap_or(cores) / ranks).max(1);
-    let options = CpuOptions { threads, level: None, compute: args.precision.compute() };
-    (0..ranks).map(|_| Ok(Ops::cpu(options)?)).collect()
 }
 
 /// The folder that a whole model's other files come from.

@@ -127,8 +127,10 @@ impl RunEvents for RunDisplay {
         for log in &mut self.logs {
             log.validation(record)?;
         }
-        let ValidationRecord { step, loss, cases, .. } = *record;
-        let text = format!("step {step}: validation loss {loss:.6} over {cases} cases");
+        let ValidationRecord { step, loss, metric, cases, .. } = *record;
+        let right = metric.map(|share| format!(", {:.1}% of answers right", 100.0 * share));
+        let right = right.unwrap_or_default();
+        let text = format!("step {step}: validation loss {loss:.6} over {cases} cases{right}");
         self.say(Verbosity::Some, &text);
         self.draw()
     }

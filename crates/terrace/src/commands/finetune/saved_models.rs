@@ -27,7 +27,7 @@ impl SavedModels<'_> {
             let path = entry.map_err(write)?.path();
             let hidden = path.file_name().and_then(|name| name.to_str()?.strip_prefix('.'));
             let Some(name) = hidden.map(|name| name.trim_start_matches('.')) else { continue };
-            if !["step-", "best.", "final."].iter().any(|ours| name.starts_with(ours)) {
+            if !["step-", "best.", "final.", "sampled."].iter().any(|ours| name.starts_with(ours)) {
                 continue;
             }
             let replaced = name.strip_suffix(".old").map(|name| self.out_dir.join(name));
@@ -46,6 +46,7 @@ impl SaveModel for SavedModels<'_> {
             SavedAt::Step(step) => format!("step-{step:08}"),
             SavedAt::Best => "best".to_owned(),
             SavedAt::Last => "final".to_owned(),
+            SavedAt::Sampled => "sampled".to_owned(),
         };
         let folder = self.out_dir.join(&name);
         let new = self.out_dir.join(format!(".{name}.new"));

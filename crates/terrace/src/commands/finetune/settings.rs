@@ -9,10 +9,14 @@ use crate::argv;
 use crate::cli::Cli;
 
 /// Arguments that change nothing of what is computed.
-const FREE: [&str; 8] = [
+const FREE: [&str; 12] = [
     "dry-run",
+    "gpu-memory",
     "logger-name",
     "out-dir",
+    "record-gpu-memory-kind",
+    "record-gpu-memory-period",
+    "record-gpu-memory-snapshots",
     "resume",
     "threads",
     "train.save-interval",

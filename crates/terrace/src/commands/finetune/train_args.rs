@@ -98,6 +98,10 @@ pub struct TrainArgs {
 }
 
 impl TrainArgs {
+    pub fn micro_batch_size(&self) -> usize {
+        self.micro_batch_size
+    }
+
     pub fn options(&self, ranks: usize, first_batches: FirstBatches) -> TrainOptions {
         let each_rank = self.micro_batch_size * ranks;
         TrainOptions {

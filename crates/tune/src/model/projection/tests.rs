@@ -67,13 +67,14 @@ fn check(kind: &str, arrays: &[&str], form: impl Fn(VectorParameter) -> LoraForm
     let shape: [usize; 2] = golden.0.dims("x").unwrap();
     let x = View::of(golden.numbers("x"), shape);
     for step in 0..STEPS {
-        gradients.clear();
-        let (out, trace) = projection.forward(&ops, x, None, DType::F32).unwrap();
+        gradients.clear(&ops);
+        let placed = projection.in_place();
+        let (out, trace) = placed.forward(&ops, x, None, DType::F32).unwrap();
         let of = |what: &str| golden.numbers(&format!("{kind}.{step}.{what}"));
         near(&format!("{kind} {step} out"), &out.numbers(&ops).unwrap(), of("out"));
         let d_out = View::of(golden.numbers(&format!("d_out.{step}")), out.view().dims::<2>());
         let mut d_x = Tensor::zeros(&ops, "gradients", shape).unwrap();
-        projection.backward(&ops, x, (&trace, None), d_out, &mut d_x, &mut gradients).unwrap();
+        placed.backward(&ops, x, (&trace, None), d_out, &mut d_x, &mut gradients).unwrap();
         near(&format!("{kind} {step} d_x"), &d_x.numbers(&ops).unwrap(), of("d_x"));
         let of_step = OptimiserStep { number: step as u64 + 1, learning_rate: LEARNING_RATE };
         let changed = projection.change(&ops, &mut |id, values| {

@@ -8,7 +8,9 @@ use terrace_kernels::{OpClock, TuneOps};
 use terrace_model::{DecoderSpec, DecoderTensors};
 use terrace_tune::head::Head;
 use terrace_tune::optimiser::{Optimiser, OptimiserKind, OptimiserOptions, OptimiserStep};
-use terrace_tune::{Batch, GradientOptions, GradientPass, Gradients, Training, TunedModel};
+use terrace_tune::{
+    Batch, GradientOptions, GradientPass, Gradients, Training, TunedModel, WeightsAt,
+};
 
 use super::batch_shape::BatchShape;
 use super::report::StepRow;
@@ -22,6 +24,7 @@ pub struct TrainingSetup<'a> {
     pub cache: &'a KvCacheSpec,
     pub options: GradientOptions,
     pub shape: BatchShape,
+    pub weights_at: WeightsAt,
 }
 
 pub struct MeasuredTraining<'a> {
@@ -41,7 +44,8 @@ impl<'a> MeasuredTraining<'a> {
         tensors: &DecoderTensors,
         training: Training,
     ) -> Result<Self> {
-        let model = TunedModel::new(&setup.ops, setup.spec, tensors, training, Head::NextToken)?;
+        let TrainingSetup { ops, spec, weights_at, .. } = setup;
+        let model = TunedModel::new(&ops, spec, tensors, training, Head::NextToken, weights_at)?;
         let options = OptimiserOptions::new(OptimiserKind::AdamW);
         let [seqs, tokens] = setup.shape;
         let texts = RandomPrompts::new(1, setup.spec.vocab).batch(seqs, tokens + 1);
@@ -50,7 +54,7 @@ impl<'a> MeasuredTraining<'a> {
             rows.map(|id| *id as i32).collect()
         };
         Ok(MeasuredTraining {
-            gradients: Gradients::zeros(&setup.ops, model.parameters())?,
+            gradients: model.gradients(&setup.ops)?,
             optimiser: options.build(model.parameters())?,
             learning_rate: options.learning_rate(),
             ids: numbers(0),
@@ -69,10 +73,10 @@ impl<'a> MeasuredTraining<'a> {
     }
 
     pub fn step(&mut self) -> Result<StepRow> {
-        let TrainingSetup { ops, clock, spec, cache, options, shape: [seqs, _] } = self.setup;
+        let TrainingSetup { ops, clock, spec, cache, options, shape: [seqs, _], .. } = self.setup;
         clock.take();
         let start = Instant::now();
-        self.gradients.clear();
+        self.gradients.clear(&ops);
         let batch = Batch { seqs, ids: &self.ids, targets: &self.targets };
         let pass = GradientPass { ops, model: &self.model, spec, cache, options };
         let found = pass.run(&batch, &mut self.gradients)?;

@@ -18,7 +18,7 @@ use terrace_kernels::{Compute, CpuOptions, CudaOptions, OpClock, Ops};
 use terrace_model::{AttentionSpec, DecoderSpec, LoadedModel};
 use terrace_tune::{
     CellLength, GradientOptions, LatticeOptions, LoraKind, LoraOptions, LoraTargets, LossMean,
-    Rounding, Training,
+    Rounding, Training, WeightsAt,
 };
 
 use self::batch_shape::BatchShape;
@@ -71,6 +71,10 @@ pub struct TuneArgs {
     /// the text at all.
     #[arg(long)]
     kv_on_host: bool,
+
+    /// Keep weights on the host: a GPU has those of one row of layers at a time.
+    #[arg(long)]
+    weights_on_host: bool,
 
     /// Tokens of each sequence.
     #[arg(long, value_name = "TOKENS", default_value_t = 2048,
@@ -205,6 +209,7 @@ fn measure(args: &TuneArgs) -> Result<TuneReport> {
         cache: &cache,
         options: args.gradient_options(&ops.device()),
         shape: args.batch_shape(),
+        weights_at: if args.weights_on_host { WeightsAt::Host } else { WeightsAt::Device },
     };
     let mut training = MeasuredTraining::new(setup, &tensors, args.training())?;
     training.step()?;
