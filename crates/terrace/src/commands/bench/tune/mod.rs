@@ -49,7 +49,8 @@ Examples:
   terrace bench tune --tokens 8192 --kv-cache.name h2o-default --kv-cache.cache-length 2048
   terrace bench tune --precision f32 --full --steps 5 --json
   terrace bench tune --shape qwen3-4b --random-weights --batch 2 --tokens 65536 \
-    --kv-cache.name h2o-torch-quantized8 --kv-cache.cache-length 32768 --chunk-size 2048")]
+    --kv-cache.name h2o-torch-quantized8 --kv-cache.cache-length 32768 \
+    --kv-cache.chunk-size 2048")]
 pub struct TuneArgs {
     /// The model: a GGUF file, a folder in Hugging Face's layout, or a name that `terrace pull`
     /// knows.
@@ -106,11 +107,6 @@ pub struct TuneArgs {
     /// Tokens that are run forward and backward at a time, by the slots of the longest cache.
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     chunks_per_cell_multiplier: f64,
-
-    /// Tokens of the chunks that choose their slots together.
-    #[arg(long, value_name = "TOKENS", default_value_t = CHUNK_SIZE,
-          value_parser = at_least_one::<usize>)]
-    chunk_size: usize,
 
     /// Let ops run without waiting for each: a GPU's times by op are not known then.
     #[arg(long)]
@@ -192,8 +188,7 @@ fn measure(args: &TuneArgs) -> Result<TuneReport> {
         bail!("--tokens {tokens}: the context of {name} holds {}", spec.context_tokens);
     }
     let policies = Policies::built_in();
-    let chunk = args.chunk_size.min(tokens);
-    let cache = requested.spec(tokens, chunk, &policies, &head_dims(&spec))?;
+    let cache = requested.spec(tokens, CHUNK_SIZE.min(tokens), &policies, &head_dims(&spec))?;
     let threads = args.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
     let (ops, device) = args.ops(threads)?;
     let clock = OpClock::default();
