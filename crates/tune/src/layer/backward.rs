@@ -1,11 +1,12 @@
 //! A layer's backward pass over a cell, chunk by chunk from the last.
 
 use terrace_kernels::{GateGradients, ReplayGradients, ReplayQueries, RowGradients, TuneOps};
+use terrace_model::LayerProduct;
 
 use super::forward::LayerTrace;
 use super::layer_pass::LayerPass;
 use crate::error::Error;
-use crate::model::{Gradients, LayerDims, LayerProduct};
+use crate::model::{Gradients, LayerDims};
 use crate::slots::LayerSlots;
 use crate::tensor::Tensor;
 

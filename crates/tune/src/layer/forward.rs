@@ -5,11 +5,12 @@ use std::sync::Arc;
 use terrace_cache::policy::SlotFormat;
 use terrace_device::{DType, View};
 use terrace_kernels::{ChunkAt, ReplayQueries, TuneOps};
+use terrace_model::LayerProduct;
 
 use super::layer_pass::LayerPass;
 use super::projected::{Heads, Values};
 use crate::error::Error;
-use crate::model::{LayerProduct, ProjectionTrace};
+use crate::model::ProjectionTrace;
 use crate::slots::{LayerSlots, PlacedChunk, PolicySlots, SlotChoice};
 use crate::tensor::Tensor;
 

@@ -1,10 +1,11 @@
 //! One layer and one cell: what both of its passes are given.
 
 use terrace_kernels::TuneOps;
+use terrace_model::LayerProduct;
 
 use super::cell_pass::CellPass;
 use crate::error::Error;
-use crate::model::{Gradients, LayerProduct, PlacedLayer, PlacedProjection, VectorParameter};
+use crate::model::{Gradients, PlacedLayer, PlacedProjection, VectorParameter};
 use crate::tensor::Tensor;
 
 #[derive(Clone, Copy)]

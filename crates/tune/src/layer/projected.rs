@@ -2,12 +2,11 @@
 
 use terrace_device::{DType, View};
 use terrace_kernels::{RmsNormGradients, TuneOps};
+use terrace_model::LayerProduct;
 
 use super::layer_pass::LayerPass;
 use crate::error::Error;
-use crate::model::{
-    DroppedRows, Gradients, LayerProduct, PlacedProjection, ProjectionTrace, VectorParameter,
-};
+use crate::model::{DroppedRows, Gradients, PlacedProjection, ProjectionTrace, VectorParameter};
 use crate::tensor::Tensor;
 
 /// Rotated heads of queries or keys: act `[rows, heads * dim]`.

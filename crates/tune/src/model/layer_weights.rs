@@ -1,7 +1,7 @@
 //! One layer's weights, as the layer's passes want them.
 
 use terrace_kernels::{Activation, TuneOps};
-use terrace_model::{AttentionSpec, FfnSpec, LayerSpec};
+use terrace_model::{AttentionSpec, FfnSpec, LayerProduct, LayerSpec};
 
 use super::parameter::{Change, ParameterId, VectorParameter};
 use super::projection::Projection;
@@ -15,25 +15,6 @@ pub(crate) struct LayerWeights {
     pub ffn_norm: VectorParameter,
     /// In the order of [`LayerProduct`]; either all weights are away, or none.
     pub products: [Projection; LayerProduct::ALL.len()],
-}
-
-/// What a layer multiplies with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LayerProduct {
-    Query,
-    Key,
-    Value,
-    Output,
-    Gate,
-    Up,
-    Down,
-}
-
-impl LayerProduct {
-    pub const ALL: [LayerProduct; 7] = {
-        use LayerProduct::*;
-        [Query, Key, Value, Output, Gate, Up, Down]
-    };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,10 +10,10 @@ mod training;
 mod tuned_model;
 
 pub use gradients::Gradients;
-pub(crate) use layer_weights::{LayerDims, LayerProduct};
+pub(crate) use layer_weights::LayerDims;
 pub(crate) use parameter::{MatrixParameter, VectorParameter};
 pub use parameter::{ParameterId, ParameterInfo};
-pub(crate) use projection::{DroppedRows, PlacedProjection, Projection, ProjectionTrace};
+pub(crate) use projection::{DroppedRows, PlacedProjection, ProjectionTrace};
 pub(crate) use row_weights::{PlacedLayer, RowRoom, RowWeights};
 pub use terrace_model::LoraKind;
 pub use training::{LoraOptions, LoraTargets, Training, WeightsAt};

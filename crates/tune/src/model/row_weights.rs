@@ -6,9 +6,10 @@
 use std::ops::{Deref, Range};
 
 use terrace_kernels::{Linear, TuneOps};
+use terrace_model::LayerProduct;
 
-use super::layer_weights::{LayerProduct, LayerWeights};
-use super::projection::PlacedProjection;
+use super::layer_weights::LayerWeights;
+use super::projection::{PlacedProjection, Projection};
 use crate::error::Error;
 
 /// Copies of a layer's weights on the device, by product.
@@ -44,8 +45,7 @@ impl<'a> RowWeights<'a> {
         let brought = layers.iter().filter(|layer| layer.is_away()).map(|layer| {
             let mut room = room.next().into_iter().flatten();
             let products = LayerProduct::ALL.map(|product| layer.product(product));
-            let bring =
-                |product: &super::Projection| Ok(ops.bring(&product.base.linear, room.next())?);
+            let bring = |product: &Projection| Ok(ops.bring(&product.base.linear, room.next())?);
             products.into_iter().map(bring).collect::<Result<BroughtLayer, Error>>()
         });
         let brought = brought.collect::<Result<_, _>>()?;

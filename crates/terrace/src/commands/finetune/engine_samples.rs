@@ -88,7 +88,7 @@ impl<'a> EngineSamples<'a> {
             // A page more, so that none of a batch waits for room.
             max_output_len: self.args.tokens_most + PAGE_TOKENS,
             block_size: PAGE_TOKENS,
-            max_step_tokens: longest.clamp(self.batch, STEP_TOKENS_MOST),
+            max_step_tokens: longest.min(STEP_TOKENS_MOST).max(self.batch),
             max_waiting: prompts.len(),
             ..InferenceConfig::default()
         };
